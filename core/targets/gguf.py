@@ -3,7 +3,10 @@
 import hashlib
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -32,7 +35,7 @@ def converted_folder(weights: Path, dtype: str) -> tuple[str, str]:
 
     def write(folder: Path) -> None:
         convert(weights, folder, dtype)
-        (folder / PRECISION).write_text(precision(weights))
+        (folder / PRECISION).write_text(precision(reader()(weights)))
 
     folder = converted_once(weights, f"{dtype} {version('transformers')}", write)
     return str(folder), (folder / PRECISION).read_text()
@@ -49,7 +52,8 @@ def converted_once(weights: Path, how: str, write: Callable[[Path], None]) -> Pa
 
     def made(scratch: Path) -> Path:
         remarks().print(plain(f"{weights.name}: converting it once"))
-        write(scratch / "model")
+        with parsed_once():
+            write(scratch / "model")
         return scratch / "model"
 
     return made_once(f"gguf/{weights.stem}-{digest}", made)
@@ -89,15 +93,15 @@ def read(weights: Path, dtype: str) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def precision(weights: Path) -> str:
+def precision(contents: Any) -> str:
     """Returns in how many bits the matrices of a GGUF file are stored, such as "4.5 bits (Q4_1)".
 
     The number is the mean over all matrices, the name is that of most of their entries.
 
-    Raises `ConfigError` if the library that reads such files is not installed.
+    contents: the file as `reader` reads it.
     """
     kinds, entries, size = Counter[str](), 0, 0
-    for tensor in reader()(weights).tensors:
+    for tensor in contents.tensors:
         if len(tensor.shape) > 1:
             kinds[tensor.tensor_type.name] += int(tensor.n_elements)
             entries += int(tensor.n_elements)
@@ -115,7 +119,21 @@ def reader() -> Any:
     return GGUFReader
 
 
+@contextmanager
+def parsed_once() -> Iterator[None]:
+    """Lets transformers, which parses a file for each of its parts, share what was parsed first."""
+    own = reader()
+    library: Any = import_module("gguf")
+    parsed = cache(own)
+    library.GGUFReader = lambda path: parsed(Path(path).resolve())
+    try:
+        yield
+    finally:
+        library.GGUFReader = own
+
+
 @waiting("converting a GGUF file")
+@parsed_once()
 def convert(weights: Path, folder: Path, dtype: str = "float32") -> None:
     """Writes the dequantised model, in a precision, and its tokenizer to a folder."""
     model, tokenizer = read(weights, dtype)

@@ -15,6 +15,7 @@ from outrider.base.waiting import steps
 from outrider.plugins.registry import installed
 from outrider.targets import gguf
 from outrider.targets.passes.engine import Engine
+from outrider.targets.stored import load_stored
 from outrider.targets.weight_files import (
     adapted,
     base_of,
@@ -41,6 +42,8 @@ def load(
     device: str,
     spread: Engine | None = None,
     options: Mapping[str, Any] | None = None,
+    *,
+    stored_as: str = "",
 ) -> tuple[Model, Tokenizer]:
     """Returns the model and tokenizer of a hub id, a folder or a GGUF file, ready to run.
 
@@ -49,6 +52,8 @@ def load(
 
     spread: the engine that loads only this process's part of the weights, if there is one.
     options: further ones of transformers' `from_pretrained`; a `device_map` replaces `device`.
+    stored_as: the setting by which the weights of a GGUF file stay as they are, as `load_stored`
+        returns them for an engine. By default they are dequantised.
 
     Raises:
         ConfigError: there is no such model, `dtype` or `device` is unknown, or the number of ranks
@@ -77,7 +82,7 @@ def load(
             # Onto the device at once, where transformers can: that takes accelerate.
             if spread is None and is_accelerate_available():
                 options = {"device_map": {"": torch_device}} | options
-            model, tokenizer, report = _from_pretrained(name, dtype, spread, options)
+            model, tokenizer, report = _from_pretrained(name, dtype, spread, options, stored_as)
             if spread is None and "device_map" not in options:
                 model = model.to(torch_device)
     except OutriderError:
@@ -122,13 +127,15 @@ def unpacked(model: Any, tokenizer: Any = None, field: str = "target.model") -> 
 
 
 def _from_pretrained(
-    name: str, dtype: str, spread: Engine | None, options: dict[str, Any]
+    name: str, dtype: str, spread: Engine | None, options: dict[str, Any], stored_as: str = ""
 ) -> tuple[Any, Any, Any]:
     """Returns the model, the tokenizer, and what transformers reports of the weights."""
     from transformers import AutoConfig, AutoTokenizer
 
     folder, trust = Path(name), {TRUST: bool(options.get(TRUST))}
     check_files(folder)
+    if stored_as:
+        return *load_stored(folder, stored_as), {"missing_keys": (), "mismatched_keys": ()}
     if trust[TRUST]:
         line = f"{name}: code that comes with it may run ({TRUST}=true)"
         remarks().print(plain(line), soft_wrap=True)

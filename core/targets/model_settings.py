@@ -1,13 +1,15 @@
 """How a model is loaded and what runs it, by the same settings for targets and draft models."""
 
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, final
 
 from outrider.base.errors import require
 from outrider.base.pretrained import TRUST, Model, Tokenizer
-from outrider.targets.loading import Dtype, load
+from outrider.targets.loading import GGUF, Dtype, load
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.engine import AUTO, NONE, Engine, require_engine, use_engine
+from outrider.targets.stored import STORED
 
 OPTIONS = ("device_map", "quantization_config", "attn_implementation", TRUST)
 """The settings that transformers' `from_pretrained` takes as they are."""
@@ -61,7 +63,15 @@ class ModelSettings:
     def load(self, name: str, spread: Engine | None = None) -> tuple[Model, Tokenizer]:
         """Returns the model and tokenizer of a name; arguments and errors are those of `load`."""
         options = {key: value for key, value in self.given().items() if key in OPTIONS}
-        return load(name, self.dtype, self.device, spread, options)
+        if self.quantize != STORED:
+            return load(name, self.dtype, self.device, spread, options)
+        where = f"with {self.role}.quantize={STORED}"
+        require(self.dtype in (AUTO, "float32"), f"{self.role}.dtype", self.dtype, f"auto {where}")
+        require(self.device in (AUTO, "cpu"), f"{self.role}.device", self.device, f"cpu {where}")
+        self.refuse(*OPTIONS, where=where)
+        is_file = Path(name).suffix == GGUF
+        require(is_file, f"{self.role}.quantize", STORED, "null, or a GGUF file as the model")
+        return load(name, self.dtype, "cpu", stored_as=f"{self.role}.quantize")
 
     def run(self, model: Model, *, is_own: bool = True) -> None:
         """Prepares a model for its engine, in place.
@@ -71,6 +81,8 @@ class ModelSettings:
 
         Raises `ConfigError` if the engine can't run or quantize it.
         """
+        if not is_own and self.quantize == STORED:
+            self.refuse("quantize", where=LOADED)
         is_plain = self.optimize == AUTO and (not is_own or decoder_start(model))
         quantize = None if self.quantize == AUTO else self.quantize
         use_engine(model, NONE if is_plain else self.optimize, quantize, role=self.role)

@@ -43,6 +43,7 @@ from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.masks import context_window
 from outrider.targets.passes.recurrent import has_states
 from outrider.targets.self_test import SelfTest, run_self_test, self_test
+from outrider.targets.stored import STORED
 from outrider.targets.stored_tests import stored_self_test
 from outrider.targets.weight_files import WeightsOrigin, weight_files
 
@@ -68,8 +69,9 @@ class TransformersTarget(BatchTarget):
     quantize: int8 packs the weights of linear layers as eight bits, with a scale for each 32 inputs
         of an output, and rounds the inputs in the same way where the processor multiplies bytes:
         passes of a few rows take a third of the time, and the text is that of the rounded numbers.
-        int4 packs them as four bits, but for the head. Both need float32 or bfloat16 on a CPU, and
-        a C compiler. Defaults to None.
+        int4 packs them as four bits, but for the head. stored packs the weights of a GGUF file as
+        they are, without a change of a number; inputs are rounded to fifteen bits there. All need
+        float32 or bfloat16 on a CPU, and a C compiler. Defaults to None.
     device_map, quantization_config, attn_implementation: as transformers' `from_pretrained` takes
         them, for a model that is loaded here: devices by part of the model, or auto; weights of
         eight or four bits, or FP8; sdpa, eager, flex_attention, or a kind of flash attention.
@@ -138,7 +140,7 @@ class TransformersTarget(BatchTarget):
         refuse_stateful(model)
         self._start = decoder_start(model)
         settings.run(model, is_own=is_name)
-        self.lossless: bool = quantize is None and quantization_config is None
+        self.lossless: bool = quantize in (None, STORED) and quantization_config is None
         test = stored_self_test if is_name else self_test  # the code of a loaded model is unknown
         self.tested: SelfTest = test(model, self._start)
         self.model: Model = model

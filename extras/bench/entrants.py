@@ -14,6 +14,7 @@ from outrider.drafters.parts.networks.drafting_model import located
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
 from outrider.plugins.parts import factory_of
+from outrider.targets.stored import STORED
 from outrider.targets.weights_location import as_folder, gguf_file
 
 VLLM_ENVIRONMENT = {
@@ -70,6 +71,7 @@ class Counterparts:
         target, sampling = self.config["target"], dict(self.config["sampling"])
         sampling.pop("_target_", None)
         dtype, quantize, file = target.get("dtype"), target.get("quantize"), target.get("model")
+        quantize = None if quantize == STORED else quantize  # others have the same weights in full
         common: dict[str, Any] = {"model": self.model, "sampling": sampling}
         common["dtype"] = "float32" if dtype in (None, "auto") else dtype
         common["gamma"] = int(self.config["gamma"])

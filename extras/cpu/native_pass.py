@@ -8,7 +8,6 @@ from typing import Any, final
 import torch
 from jaxtyping import Int
 from torch import Tensor
-from torch.nn.functional import embedding
 
 from outrider.base.pretrained import Cache, Model
 from outrider.extras.cpu.library import library
@@ -79,7 +78,7 @@ def native_pass(
     base: Any = model.base_model
     config: Any = model.config
     count, cached = inputs.ids.shape[1], int(cache.get_seq_length())
-    x = embedding(inputs.ids, base.embed_tokens.weight).float()
+    x = base.embed_tokens(inputs.ids).float()
     positions = inputs.positions
     if positions is None:
         positions = torch.arange(cached, cached + count)[None]

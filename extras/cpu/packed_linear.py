@@ -3,7 +3,7 @@
 from typing import Any, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
@@ -12,6 +12,7 @@ from outrider.base.waiting import steps
 from outrider.extras.cpu.memory import mapped_files, release, trim
 from outrider.extras.cpu.packed_matrix import Panels, can_panel, is_unwrapped
 from outrider.extras.cpu.panel_layout import DEPTH
+from outrider.targets.stored import stored_matrix
 
 ROWS = 16
 """The number of rows that oneDNN's layout is chosen for; any other number works too."""
@@ -25,8 +26,46 @@ NATIVE = "native"
 PRECISIONS = (torch.float32, torch.bfloat16)
 
 
+class Packed(nn.Module):
+    """A layer or table whose weight is no parameter, since it can't be moved, cast or saved."""
+
+    @property
+    def weight(self) -> Tensor:
+        """Returns the plain matrix."""
+        raise NotImplementedError
+
+    def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Any:
+        """Returns the plain weights, as a linear layer does."""
+        own: Any = self
+        state = super().state_dict(*args, prefix=prefix, **kwargs)
+        state[prefix + "weight"] = self.weight
+        if own.bias is not None:
+            state[prefix + "bias"] = own.bias
+        return state
+
+
 @final
-class PackedLinear(nn.Module):
+class PackedTable(Packed):
+    """An embedding whose rows are read from the panels of a stored matrix."""
+
+    bias = None
+
+    def __init__(self, packed: Panels) -> None:
+        super().__init__()
+        self.packed: Panels = packed
+        self.num_embeddings, self.embedding_dim = packed.matrix.outputs, packed.matrix.inputs
+
+    @property
+    def weight(self) -> Tensor:
+        """Returns the plain table [rows, width]."""
+        return self.packed.to_dense()
+
+    def forward(self, ids: Int[Tensor, "*tokens"]) -> Float[Tensor, "*tokens width"]:
+        return self.packed.rows(ids)
+
+
+@final
+class PackedLinear(Packed):
     """A linear layer on packed weights, for passes without gradients on a CPU.
 
     With plain weights and more than a few rows, each pass first rearranges the weights. Once they
@@ -38,6 +77,7 @@ class PackedLinear(nn.Module):
     bits: 8 or 4, to round the weights to so many bits, which needs the native library. Defaults to
         None: the weights stay exact.
     short_inputs: whether inputs are rounded to eight bits too; see `Panels`. Defaults to False.
+    stored: the panels of a layer that has a stored matrix, with its bias.
     """
 
     in_features: int
@@ -51,13 +91,18 @@ class PackedLinear(nn.Module):
         shared: bool = False,
         bits: int | None = None,
         short_inputs: bool = False,
+        stored: Panels | None = None,
     ) -> None:
         super().__init__()
         self.in_features, self.out_features = layer.in_features, layer.out_features
-        weight = layer.weight.detach()
         self.bias = None if layer.bias is None else layer.bias.detach()
-        # Neither is a buffer, since packed weights can't be moved, cast or saved.
-        self.packed: Panels | Tensor = (
+        self.packed: Panels | Tensor
+        self._shared: Tensor | None = None
+        if stored is not None:
+            self.packed = stored
+            return
+        weight = layer.weight.detach()
+        self.packed = (
             Panels(weight, self.bias, bits=bits, short_inputs=short_inputs)
             if can_panel(weight)
             else torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
@@ -72,14 +117,6 @@ class PackedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return product(self, x)
-
-    def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Any:
-        """Returns the plain weights, as a linear layer does."""
-        state = super().state_dict(*args, prefix=prefix, **kwargs)
-        state[prefix + "weight"] = self.weight
-        if self.bias is not None:
-            state[prefix + "bias"] = self.bias
-        return state
 
 
 def rounded(rows: int) -> int:
@@ -122,9 +159,10 @@ def stored_type(model: nn.Module) -> str:
     first = next(layers, None)
     if first is None:
         return "plain"
-    bits = first.packed.bits if isinstance(first.packed, Panels) else None
-    dtype = next(model.parameters()).dtype
-    return f"packed {f'int{bits}' if bits else str(dtype).removeprefix('torch.')}"
+    panels = first.packed if isinstance(first.packed, Panels) else None
+    if panels is not None and (panels.bits or panels.form):
+        return f"packed {panels.form or f'int{panels.bits}'}"
+    return f"packed {str(next(model.parameters()).dtype).removeprefix('torch.')}"
 
 
 def can_pack(model: nn.Module) -> bool:
@@ -158,13 +196,23 @@ def pack(model: nn.Module, *, bits: int | None = None) -> None:
     tables = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)}
     head_of: Any = getattr(model, "get_output_embeddings", lambda: None)
     head = {id(part) for part in head_of().modules()} if head_of() is not None else set[int]()
-    files = mapped_files()
+    files, panels = mapped_files(), dict[tuple[int, int], Panels]()
 
     def pack_layers(module: nn.Module) -> int:
         """Packs the linear layers right below a module, and returns how many bytes were freed."""
         freed = 0
         for name, child in [*module.named_children()]:
-            if type(child) is nn.Linear:
+            if (stored := stored_matrix(child)) is not None:
+                bias = getattr(child, "bias", None)
+                key = stored.blocks.data_ptr(), id(bias)
+                if key not in panels:
+                    panels[key] = Panels(stored, bias)
+                if isinstance(child, nn.Linear):
+                    setattr(module, name, PackedLinear(child, stored=panels[key]))
+                else:
+                    setattr(module, name, PackedTable(panels[key]))
+                release(stored.blocks, files)
+            elif type(child) is nn.Linear:
                 shared = id(child.weight) in tables
                 is_exact = id(child) in head or child.in_features % DEPTH != 0
                 own = 8 if bits == 4 and is_exact else bits
@@ -196,5 +244,6 @@ def require_native(model: nn.Module, setting: str) -> None:
             " and a C compiler"
         )
     layers = [module for module in model.modules() if isinstance(module, PackedLinear)]
-    if any(isinstance(layer.packed, Panels) and layer.packed.bits for layer in layers):
-        raise ConfigError(f"{setting}: the model's weights have eight bits already")
+    panels = [layer.packed for layer in layers if isinstance(layer.packed, Panels)]
+    if any(packed.bits or packed.form for packed in panels):
+        raise ConfigError(f"{setting}: the model's weights have few bits already")

@@ -4,13 +4,15 @@ import ctypes
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.extras.cpu.library import library
+from outrider.extras.cpu.memory import empty_in_huge_pages
 from outrider.extras.cpu.panel_layout import (
     DEPTH,
     LARGEST,
+    WIDTH,
     arranged,
     from_bytes,
     from_pairs,
@@ -18,6 +20,7 @@ from outrider.extras.cpu.panel_layout import (
     widened,
 )
 from outrider.extras.cpu.processor import native_threads
+from outrider.targets.stored import FORMATS, StoredMatrix
 
 KINDS = {torch.float32: 0, torch.int8: 1, torch.bfloat16: 2}
 """The library's numbers for the types that a matrix is stored in."""
@@ -47,7 +50,8 @@ class Panels:
     """The weights [outputs, inputs] of a linear layer, stored in panels of 32 outputs.
 
     weight, bias: float32 or bfloat16, on the CPU; float64 can be quantized, but not multiplied.
-        Weights keep their precision, and every product is computed in float32.
+        Weights keep their precision, and every product is computed in float32. Those of a
+        `StoredMatrix` keep the scales and whole numbers of their file.
     bits: 8 stores the weights as whole numbers. Each 32 inputs of an output have a scale in
         float16, so that the largest weight becomes 127; if the number of inputs is no multiple of
         32, each output has one scale. 4 stores them as numbers from 0 to 15. Each 32 inputs of an
@@ -60,15 +64,20 @@ class Panels:
 
     def __init__(
         self,
-        weight: Float[Tensor, "out in"],
+        weight: Float[Tensor, "out in"] | StoredMatrix,
         bias: Float[Tensor, "out"] | None,
         *,
         bits: int | None = None,
         short_inputs: bool = False,
     ) -> None:
-        outputs, inputs = weight.shape
         self._scale: Tensor | None = None
+        self._bias: Tensor | None = None if bias is None else _single(bias)
         self.bits: int | None = bits
+        self.form: str | None = None
+        if isinstance(weight, StoredMatrix):
+            self._pack(weight)
+            return
+        outputs, inputs = weight.shape
         self._grouped = bits == 4 or (bits == 8 and inputs % DEPTH == 0)
         if bits == 8 and not self._grouped:
             weight = widened(weight)
@@ -76,7 +85,6 @@ class Panels:
             self._scale = largest.clamp(min=torch.finfo(weight.dtype).tiny) / LARGEST
             weight = (weight / self._scale).round().to(torch.int8)
         self._panels: Tensor = grouped(weight, bits) if self._grouped else arranged(weight)
-        self._bias = None if bias is None else _single(bias)
         self.matrix: Matrix = Matrix(
             panels=self._panels.data_ptr(),
             bias=None if self._bias is None else self._bias.data_ptr(),
@@ -88,8 +96,47 @@ class Panels:
         if short_inputs and self.matrix.kind == GROUPED[8]:
             self.matrix.kind = SHORT_INPUTS
 
+    def _pack(self, stored: StoredMatrix) -> None:
+        """Packs a matrix as it is stored."""
+        native, self.form = library(), stored.form
+        assert native is not None
+        number = ctypes.c_int64(FORMATS[stored.form])
+        self.matrix = Matrix(
+            bias=None if self._bias is None else self._bias.data_ptr(),
+            outputs=len(stored.blocks),
+            inputs=stored.inputs,
+            kind=native.outrider_kind_of(number),
+        )
+        size = native.outrider_panel_bytes(ctypes.byref(self.matrix))
+        self._panels = empty_in_huge_pages((-(-self.matrix.outputs // WIDTH), size), torch.uint8)
+        self._panels[-1].zero_()  # which may be filled in part
+        self.matrix.panels = self._panels.data_ptr()
+        blocks = ctypes.c_void_p(stored.blocks.data_ptr())
+        native.outrider_pack(ctypes.byref(self.matrix), blocks, number, native_threads())
+
+    def rows(self, outputs: Int[Tensor, "*count"]) -> Float[Tensor, "*count in"]:
+        """Returns the weights of some outputs of a stored matrix.
+
+        Raises `IndexError` for an output that it has not.
+        """
+        native, outputs = library(), outputs.long().contiguous()
+        count: int = self.matrix.outputs
+        if outputs.numel() and not 0 <= int(outputs.min()) <= int(outputs.max()) < count:
+            raise IndexError(f"expected rows from 0 to {count - 1}")
+        assert native is not None
+        found = torch.empty(*outputs.shape, self.matrix.inputs)
+        native.outrider_read(
+            ctypes.byref(self.matrix),
+            ctypes.c_void_p(outputs.data_ptr()),
+            ctypes.c_int64(outputs.numel()),
+            ctypes.c_void_p(found.data_ptr()),
+        )
+        return found
+
     def to_dense(self) -> Float[Tensor, "out in"]:
         """Returns the weights as a plain matrix, rounded if they were quantized."""
+        if self.form:
+            return self.rows(torch.arange(self.matrix.outputs))
         full = self._panels
         if self._grouped:
             full = from_pairs(full) if self.bits == 4 else from_bytes(full)

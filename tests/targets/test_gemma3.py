@@ -1,7 +1,6 @@
 """Gemma 3 from packages: a tiny model of its kind, as GGUF in parts, is put together and read."""
 
 import subprocess
-from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -12,7 +11,7 @@ import gguf
 import numpy as np
 import pytest
 import torch
-from tiny.wrapped import write_fields
+from tiny.wrapped import stored_blocks, write_fields
 
 from outrider.plugins.parts import make
 from outrider.targets import gemma3
@@ -41,21 +40,6 @@ LAYER = {
 """A layer's tensors: the name in transformers, the shape, and the type in the real file."""
 
 
-def quantised(random: np.random.Generator, shape: Sequence[int], kind: Any) -> Any:
-    """Returns a tensor as it lies in a file; the K types are blocks of random bits."""
-    if kind not in (KINDS.Q4_K, KINDS.Q6_K):
-        values = random.normal(1 if len(shape) == 1 else 0, 0.4, shape).astype(np.float32)
-        return gguf.quants.quantize(values, kind)
-    size = gguf.GGML_QUANT_SIZES[kind][1]
-    blocks = random.integers(0, 256, (shape[0], size), dtype=np.uint8)
-    scale = np.array([0.002], np.float16).view(np.uint8)
-    if kind == KINDS.Q4_K:
-        blocks[:, :2], blocks[:, 2:4] = scale, scale
-    else:
-        blocks[:, -2:] = np.array([0.0002], np.float16).view(np.uint8)
-    return blocks
-
-
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, torch.Tensor]]:
     """A GGUF file of Gemma 3's kind, and the weights that the gguf library reads in it."""
@@ -82,7 +66,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, torc
             tensors[key] = (f"model.layers.{layer}.{theirs}.weight", shape, kind)
     weights, written = {}, {}
     for name, (theirs, shape, kind) in tensors.items():
-        data = quantised(random, shape, kind)
+        data = stored_blocks(random, shape, kind)
         written[name] = (data, kind)
         values = torch.from_numpy(np.array(gguf.quants.dequantize(data, kind)))
         weights[theirs] = values - 1 if "norm" in name else values  # Gemma's norms are stored + 1

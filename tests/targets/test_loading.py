@@ -175,7 +175,7 @@ def test_a_model_is_loaded_onto_the_device_that_torch_names(
     """Weights go there at once, and keep the checkpoint's type, but for a CPU's."""
     asked: list[Any] = []
 
-    def loaded(name: str, dtype: str, spread: Any, options: Any) -> Any:
+    def loaded(name: str, dtype: str, spread: Any, options: Any, stored_as: str) -> Any:
         asked.append((dtype, options["device_map"]))
         return torch.nn.Module(), None, {"missing_keys": [], "mismatched_keys": []}
 

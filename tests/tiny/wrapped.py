@@ -1,6 +1,6 @@
 """What other libraries make of a model: weights and modules that wrap others."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -106,8 +106,27 @@ def write_fields(
     writer.close()
 
 
-def write_gguf(path: Path, kind: str = "Q4_0", width: int = 64) -> None:
-    """Writes a random Llama of two layers, with a byte-level tokenizer."""
+def stored_blocks(random: np.random.Generator, shape: Sequence[int], kind: Any) -> Any:
+    """Returns a tensor as it lies in a file; the K types are blocks of random bits."""
+    if not kind.name.endswith("_K"):
+        values = random.normal(1 if len(shape) == 1 else 0, 0.3, shape).astype(np.float32)
+        return gguf.quants.quantize(values, kind)
+    inputs, size = gguf.GGML_QUANT_SIZES[kind]
+    blocks = random.integers(0, 256, (shape[0], shape[1] // inputs, size), dtype=np.uint8)
+    scale, middle = 0.001, {"Q4_K": 7.5, "Q5_K": 15.5, "Q6_K": 0}[kind.name]
+    numbers = np.array([scale, scale * middle] if middle else [scale / 4], np.float16)
+    at = 0 if middle else size - 2
+    blocks[..., at : at + numbers.nbytes] = numbers.view(np.uint8)
+    return blocks.reshape(shape[0], -1)
+
+
+def write_gguf(
+    path: Path, kind: str = "Q4_0", width: int = 64, without: Sequence[str] = ()
+) -> None:
+    """Writes a random Llama of two layers, with a byte-level tokenizer.
+
+    without: names of matrices that the file lacks.
+    """
     tokens = [*LETTERS.values(), "th", "the", "<eos>"]
     count, layout = len(tokens), gguf.GGMLQuantizationType[kind]
     fields = {
@@ -131,6 +150,7 @@ def write_gguf(path: Path, kind: str = "Q4_0", width: int = 64) -> None:
     }
     draws = np.random.default_rng(0)
     for name, shape in shapes.items():
-        matrix = 0.3 * draws.standard_normal(shape).astype(np.float32)
-        tensors[f"{name}.weight"] = (gguf.quants.quantize(matrix, layout), layout)
+        if name in without:
+            continue
+        tensors[f"{name}.weight"] = (stored_blocks(draws, shape, layout), layout)
     write_fields(path, "llama", fields, tensors)

@@ -237,7 +237,7 @@ def _require_quantizer(model: Model, quantize: str, optimize: str, role: str) ->
     """
     able = {name: engine.quantizes for name, engine in engines().items() if engine.quantizes}
     types = sorted({kind for kinds in able.values() for kind in kinds})
-    expected = f"{' or '.join(types)}, or null"
+    expected = f"{', '.join(types)} or null"
     require(quantize in types, f"{role}.quantize", quantize, expected)
     able_names = [name for name, kinds in able.items() if quantize in kinds]
     reasons = [engines()[name].refusal(model) for name in able_names]

@@ -110,7 +110,7 @@ static void enter(const Pass *pass, const Entry *entry, int alone)
 {
     const int64_t heads = pass->heads + pass->kv_heads, stride = (heads + pass->kv_heads) * pass->dim;
     normalize_all(pass, entry->norm, entry->epsilon);
-    const Rows normed = prepare(entry->matrices, pass->normed, (int)pass->rows, alone);
+    const Rows normed = prepare(entry->matrices, 3, pass->normed, (int)pass->rows, alone);
     const Product product = {entry->matrices, 3, 0, normed, pass->qkv, stride, 0};
     run_product(product, alone);
     for (int64_t row = 0; row < pass->rows; row++)

@@ -16,11 +16,12 @@
    eight bits, with a scale for each group (VNNI). */
 
 #include "attention.h"
+#include "blocks.h"
 
 /* Adds a matrix's products to the states. */
 static void add(const Pass *pass, const Matrix *matrix, const float *x, int alone)
 {
-    const Rows rows = prepare(matrix, x, (int)pass->rows, alone);
+    const Rows rows = prepare(matrix, 1, x, (int)pass->rows, alone);
     const Product product = {matrix, 1, 1, rows, pass->x, pass->width, 0};
     run_product(product, alone);
 }
@@ -30,7 +31,7 @@ static void leave(const Pass *pass, const Exit *exit, int alone)
 {
     add(pass, &exit->output, pass->mixed, alone);
     normalize_all(pass, exit->norm, exit->epsilon);
-    const Rows normed = prepare(&exit->up, pass->normed, (int)pass->rows, alone);
+    const Rows normed = prepare(&exit->gate, 2, pass->normed, (int)pass->rows, alone);
     const Gate gate = {exit, normed, pass->active};
     const int size = grain(&exit->up);
     run(gate_chunk, &gate, ((int)panels(&exit->up) + size - 1) / size, alone);

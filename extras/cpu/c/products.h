@@ -15,11 +15,15 @@ int outrider_attends_in_short(int64_t kind)
     return 0;
 }
 
-/* Returns rows to multiply, rounded for the matrix. They hold until this thread's next ones. */
-static Rows prepare(const Matrix *matrix, const float *x, int rows, int alone)
+/* Returns rows to multiply, rounded for some matrices. They hold until this thread's next ones.
+
+   Matrices in groups may stand beside those of float32, which take the same rows as they are. */
+static Rows prepare(const Matrix *matrix, int count, const float *x, int rows, int alone)
 {
-    const int tallest = matrix->kind < FOUR_BITS ? TALLEST : TALLEST / 3; /* groups have more sums */
-    Rows result = {x, matrix->inputs, rows, tallest, NULL, NULL, 0, 0};
+    for (const Matrix *next = matrix; count--; next++)
+        matrix = next->kind > matrix->kind ? next : matrix;
+    const int tallest = matrix->kind < FOUR_BITS ? TALLEST : TALLEST_IN_GROUPS;
+    Rows result = {x, matrix->inputs, rows, tallest, NULL, NULL, NULL, 0};
 #if defined(HAS_FAST_SHORT)
     if (matrix->kind == BFLOAT16)
         shorten_rows(&result, alone);
@@ -27,12 +31,18 @@ static Rows prepare(const Matrix *matrix, const float *x, int rows, int alone)
 #if defined(HAS_BYTES)
     if (matrix->kind >= FOUR_BITS) {
         result.digits = matrix->kind == SHORT_INPUTS ? 1 : 2;
-        result.zero = matrix->kind == FOUR_BITS ? MIDDLE : ZERO;
         round_rows(&result, alone);
     }
 #endif
     (void)alone;
     return result;
+}
+
+/* The bytes of a panel. */
+static inline int64_t size_of(const Matrix *matrix)
+{
+    const int64_t inputs = matrix->kind == BFLOAT16 ? depth_of(matrix->inputs) * DEPTH : matrix->inputs;
+    return inputs * BYTES_OF[matrix->kind] / (SUPER * DEPTH);
 }
 
 static inline int64_t panels(const Matrix *matrix)
@@ -58,7 +68,7 @@ static inline int next_rows(const Rows *rows, int row)
    They hold until this thread's next ones. */
 static Rows few_rows(const float *x, int64_t inputs, int count, int is_bfloat16)
 {
-    Rows rows = {x, inputs, count, TALLEST, NULL, NULL, 0, 0};
+    Rows rows = {x, inputs, count, TALLEST, NULL, NULL, NULL, 0};
 #if defined(HAS_FAST_SHORT)
     static _Thread_local uint16_t *buffer;
     static _Thread_local size_t size;
@@ -99,8 +109,7 @@ static void multiply_few(const char *panel, const Rows *rows, int is_bfloat16, f
 static void multiply(const Matrix *matrix, int64_t panel, const Rows *rows, int row, int count,
                      float *sums)
 {
-    const int64_t inputs = matrix->kind == BFLOAT16 ? depth_of(matrix->inputs) * DEPTH : matrix->inputs;
-    const char *weights = (const char *)matrix->panels + panel * inputs * BYTES_OF[matrix->kind];
+    const char *weights = (const char *)matrix->panels + panel * size_of(matrix);
     for (int64_t at = 0; at < AHEAD && !row; at += 64) /* another thread may have fetched these */
         __builtin_prefetch(weights + at);
 #if defined(HAS_TILES)
@@ -134,7 +143,7 @@ static void multiply(const Matrix *matrix, int64_t panel, const Rows *rows, int 
 /* How many panels a thread takes at once: memory is faster where it is read in one piece. */
 static int grain(const Matrix *matrix)
 {
-    const int64_t bytes = matrix->inputs * BYTES_OF[matrix->kind];
+    const int64_t bytes = size_of(matrix);
     return bytes < PIECE ? (int)(PIECE / bytes) : 1;
 }
 
@@ -189,7 +198,7 @@ static void run_product(Product product, int alone)
 void outrider_product(const Matrix *matrix, const float *x, float *out, int rows, int threads)
 {
     const int alone = is_alone(threads);
-    const Product product = {matrix, 1, 0, prepare(matrix, x, rows, alone), out, matrix->outputs, 0};
+    const Product product = {matrix, 1, 0, prepare(matrix, 1, x, rows, alone), out, matrix->outputs, 0};
     run_product(product, alone);
     release(alone);
 }

@@ -28,11 +28,14 @@
 #define LANES 16
 #define PANEL 32
 #define TALLEST 12 /* rows whose sums fit in the registers */
+#define TALLEST_IN_GROUPS 4 /* likewise, of which a group has sums of its own */
 #define DEPTH 32   /* inputs of a tile, and of a group */
-#define MIDDLE 8   /* of a weight's whole number in four bits */
+#define MIDDLE(BITS) (1 << ((BITS) - 1)) /* of a weight's whole number */
 #define ZERO 128   /* the byte of a weight of 0 */
 #define LARGEST 127 /* byte that inputs are rounded to */
-#define GROUP (4 * LANES + DEPTH * LANES / 2) /* bytes of a group of four bits */
+#define SUPER 8 /* groups that share a block's two scales */
+#define HEAD (4 * LANES) /* bytes of two numbers of float16 for each output */
+#define FACTORS (2 * LANES) /* bytes of two whole numbers for each output and group */
 #define AHEAD 4096 /* bytes of a panel to fetch before they are needed */
 #define NEAR 2048  /* likewise, once they are in the second cache */
 #define SHORTEST 4 /* below this many rows a product is memory-bound */
@@ -56,4 +59,15 @@ typedef struct {
     int64_t outputs, inputs, kind;
 } Matrix;
 
-enum { FLOAT32, EIGHT_BITS, BFLOAT16, FOUR_BITS, EIGHT_BITS_IN_GROUPS, SHORT_INPUTS };
+enum {
+    FLOAT32,
+    EIGHT_BITS,
+    BFLOAT16,
+    FOUR_BITS,
+    EIGHT_BITS_IN_GROUPS,
+    SHORT_INPUTS,
+    FIVE_BITS,
+    BLOCKS_OF_4,
+    BLOCKS_OF_5,
+    BLOCKS_OF_6
+};

@@ -2,16 +2,7 @@
 
 #pragma once
 
-#include "lanes.h"
-
-/* Fetches what comes later in a panel. The first cache waits for few lines at once, too few to keep
-   memory busy during the products of many rows, so the second one is asked for them before. */
-static inline __attribute__((always_inline)) void fetch_ahead(const char *at, const int rows)
-{
-    __builtin_prefetch(at + (rows > SHORTEST ? NEAR : AHEAD));
-    if (rows > SHORTEST)
-        __builtin_prefetch(at + 2 * AHEAD, 0, 2);
-}
+#include "few_bits.h"
 
 /* Writes the sums of R rows, which are in registers, to sums[row][output]. */
 #define STORE(SUM, SUMS, R)                                                                        \
@@ -70,38 +61,48 @@ static inline __attribute__((always_inline)) void fetch_ahead(const char *at, co
         STORE(sum, sums, R)                                                                        \
     }
 
-/* The same for weights of four bits: each is scale * q + least, with q from 0 to 15. A group's sums
-   of q are scaled at its end. */
-#define GROUP_TILE(NAME, SIZE, R)                                                                  \
+/* The same for weights of four to six bits. A group's sums of whole numbers are scaled at its end. */
+#define FEW_BITS_TILE(NAME, FORM, R)                                                               \
     static void NAME##_##R(const char *panel, const float *x, int64_t inputs, float *sums)         \
     {                                                                                              \
-        for (int half = 0; half < 2; half++, sums += LANES) {                                      \
+        const int scales = SCALES(FORM);                                                           \
+        const int64_t groups = inputs / DEPTH;                                                     \
+        for (int half = 0; half < 2; half++, sums += LANES, panel += half_size(groups, FORM)) {    \
             vec sum[R] = {{0}};                                                                    \
-            for (int64_t group = 0; group < inputs; group += DEPTH, panel += GROUP) {              \
-                vec first[R] = {{0}}, second[R] = {{0}};                                           \
-                for (int64_t word = 0; word < DEPTH / 8; word++) {                                 \
-                    const uvec words = *(const uvec *)(panel + 4 * LANES * (word + 1));            \
-                    fetch_ahead(panel + 4 * LANES * word, R);                                      \
-                    _Pragma("GCC unroll 4") for (int byte = 0; byte < 4; byte++)                   \
-                        _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                 \
+            for (int64_t at = 0; at < groups; at++) {                                              \
+                const Place place = place_of(panel, at, FORM);                                     \
+                const Scales own = load_scales(place, FORM);                                       \
+                fetch_group(place, at, R, FORM);                                                   \
+                for (int from = 0; from < scales; from++) {                                        \
+                    vec first[R] = {{0}}, second[R] = {{0}};                                       \
+                    _Pragma("GCC unroll 4") for (int word = 4 / scales * from;                     \
+                                                 word < 4 / scales * (from + 1); word++)           \
+                        _Pragma("GCC unroll 4") for (int byte = 0; byte < 4; byte++)               \
                     {                                                                              \
-                        const float *values = x + row * inputs + group + 8 * word + byte;          \
-                        first[row] += values[0] * nibble(words >> 8 * byte);                       \
-                        second[row] += values[4] * nibble(words >> (8 * byte + 4));                \
+                        const vec even = load_few_bits(place.weights, 2 * word, byte, FORM);       \
+                        const vec odd = load_few_bits(place.weights, 2 * word + 1, byte, FORM);    \
+                        _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                 \
+                        {                                                                          \
+                            const float *values = x + row * inputs + at * DEPTH + 8 * word + byte; \
+                            first[row] += values[0] * even;                                        \
+                            second[row] += values[4] * odd;                                        \
+                        }                                                                          \
                     }                                                                              \
+                    _Pragma("GCC unroll 16") for (int row = 0; row < R; row++) sum[row] +=         \
+                        (first[row] + second[row]) * own.scale[from];                              \
                 }                                                                                  \
-                const vec scale = load_float16(panel), least = load_float16(panel + 2 * LANES);    \
-                _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
-                {                                                                                  \
-                    const vec *values = (const vec *)(x + row * inputs + group);                   \
-                    sum[row] += (first[row] + second[row]) * scale;                                \
-                    sum[row] += total(values[0] + values[1]) * least;                              \
-                }                                                                                  \
+                if (scales == 1)                                                                   \
+                    _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                     \
+                    {                                                                              \
+                        const vec *values = (const vec *)(x + row * inputs + at * DEPTH);          \
+                        sum[row] += total(values[0] + values[1]) * own.least;                      \
+                    }                                                                              \
             }                                                                                      \
             for (int row = 0; row < R; row++)                                                      \
                 *(vec *)(sums + row * PANEL) = sum[row];                                           \
         }                                                                                          \
     }
+
 /* The same for weights of eight bits in groups. */
 #define BYTES_TILE(NAME, SIZE, R)                                                                  \
     static void NAME##_##R(const char *panel, const float *x, int64_t inputs, float *sums)         \
@@ -137,13 +138,23 @@ static inline __attribute__((always_inline)) void fetch_ahead(const char *at, co
     static Tile *const NAME##_tiles[] = {NAME##_1, NAME##_2, NAME##_3, NAME##_4,  NAME##_5,        \
                                          NAME##_6, NAME##_7, NAME##_8, NAME##_9,  NAME##_10,       \
                                          NAME##_11, NAME##_12};
+#define FEW_TILES(TILE, NAME, SIZE) /* groups have more sums */                                     \
+    TILE(NAME, SIZE, 1) TILE(NAME, SIZE, 2) TILE(NAME, SIZE, 3) TILE(NAME, SIZE, 4)                \
+    static Tile *const NAME##_tiles[] = {NAME##_1, NAME##_2, NAME##_3, NAME##_4};
 
 typedef void Tile(const char *panel, const float *x, int64_t inputs, float *sums);
 TILES(TILE, float32, 4)
 TILES(TILE, int8, 1)
 TILES(PAIR_TILE, bfloat16, 2)
-TILES(GROUP_TILE, int4, 0)
-TILES(BYTES_TILE, grouped, 0)
-static Tile *const *const TILES_OF[] = {float32_tiles, int8_tiles,    bfloat16_tiles,
-                                        int4_tiles,    grouped_tiles, grouped_tiles};
-static const int BYTES_OF[] = {128, 32, 64, 20, 34, 34}; /* of an input in a panel, with its part of a group's numbers */
+FEW_TILES(FEW_BITS_TILE, int4, 4)
+FEW_TILES(BYTES_TILE, grouped, 0)
+FEW_TILES(FEW_BITS_TILE, int5, 5)
+FEW_TILES(FEW_BITS_TILE, blocks4, 4 + IN_BLOCKS)
+FEW_TILES(FEW_BITS_TILE, blocks5, 5 + IN_BLOCKS)
+FEW_TILES(FEW_BITS_TILE, blocks6, 6 + IN_BLOCKS)
+static Tile *const *const TILES_OF[] = {float32_tiles, int8_tiles,    bfloat16_tiles, int4_tiles,
+                                        grouped_tiles, grouped_tiles, int5_tiles,     blocks4_tiles,
+                                        blocks5_tiles, blocks6_tiles};
+
+/* The bytes of 256 inputs in a panel, with the scales of their groups. */
+static const int BYTES_OF[] = {32768, 8192, 16384, 5120, 8704, 8704, 6144, 4736, 5760, 6784};

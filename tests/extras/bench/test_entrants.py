@@ -118,7 +118,8 @@ def test_peers_load_the_folder_of_a_gguf_file(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     file = tmp_path / "tiny.gguf"
     write_gguf(file)
-    config = asked(f"target.model={file}", "drafter=small_lm", f"drafter.model={file}")
+    of_model = (f"target.model={file}", "target.quantize=stored", f"drafter.model={file}")
+    config = asked("drafter=small_lm", *of_model)
     folder = weights_location(config)
     assert (Path(folder) / "config.json").is_file()
     (assisted,) = (
@@ -127,6 +128,7 @@ def test_peers_load_the_folder_of_a_gguf_file(
         if entrant.name == "transformers SmallLM"
     )
     assert assisted == {"assistant_model": folder}
+    assert all("quantize" not in entrant.settings for entrant in entrants(config, folder)[2:])
 
 
 @pytest.mark.parametrize(

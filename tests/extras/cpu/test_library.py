@@ -78,7 +78,7 @@ def built(request: pytest.FixtureRequest) -> Any:
         return library
     older = request.getfixturevalue("older_library")
     assert not older.outrider_has_tiles()
-    assert not any(map(older.outrider_rounds_inputs, range(5)))
+    assert not any(map(older.outrider_rounds_inputs, range(10)))
     return older
 
 

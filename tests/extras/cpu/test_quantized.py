@@ -185,7 +185,7 @@ def test_the_model_shares_all_but_its_linear_layers(
 
 def test_a_target_of_eight_bits_is_not_rounded_again(llama: Any) -> None:
     rounded = TransformersTarget(llama(), optimize="packed", quantize="int8")
-    with pytest.raises(ConfigError, match="the model's weights have eight bits already"):
+    with pytest.raises(ConfigError, match="the model's weights have few bits already"):
         quantized(rounded.model, "drafter quantized")
 
 

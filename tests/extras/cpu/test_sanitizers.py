@@ -9,7 +9,7 @@ import pytest
 
 from outrider.extras.cpu.library import find_compiler
 
-TESTS = ("test_quantized.py", "test_packed_linear.py", "test_native_layer.py")
+TESTS = ("test_quantized.py", "test_packed_linear.py", "test_native_layer.py", "test_stored.py")
 """What runs all kinds of products, and whole passes, on this processor and as on older ones."""
 
 CHECKS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O0"
