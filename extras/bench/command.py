@@ -62,7 +62,7 @@ def bench(config: Bench) -> None:
         ExitStack() as stack,
         Progress(*columns, TimeRemainingColumn(), console=remarks()) as progress,
     ):
-        participants = entrants(settings, weights_location(settings), settings["drafters"])
+        participants = entrants(settings, _location(settings), settings["drafters"])
         workers = _start_workers(participants, folder, stack, progress)
         reference = workers[OUTRIDER_PLAIN]
         for line in reference.said.splitlines():
@@ -107,6 +107,12 @@ def bench(config: Bench) -> None:
         target_itself=target_itself,
     )
     _report(result, settings, f"{len(prompts)} prompts, gamma {config.gamma}", folder)
+
+
+def _location(settings: Mapping[str, Any]) -> str:
+    """Returns the target's folder or hub id; none if all peers read its GGUF file themselves."""
+    asked = [peer for peer, setting in settings["peers"].items() if setting]
+    return "" if asked == ["llama_cpp"] else weights_location(settings)
 
 
 def _start_workers(

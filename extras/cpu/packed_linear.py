@@ -53,7 +53,7 @@ class PackedTable(Packed):
     def __init__(self, packed: Panels) -> None:
         super().__init__()
         self.packed: Panels = packed
-        self.num_embeddings, self.embedding_dim = packed.matrix.outputs, packed.matrix.inputs
+        self.num_embeddings: int = packed.matrix.outputs
 
     @property
     def weight(self) -> Tensor:

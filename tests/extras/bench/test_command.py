@@ -73,14 +73,18 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("forked_workers")
-def test_a_bench_beside_llama_cpp(run: Any, tmp_path: Path) -> None:
+def test_a_bench_beside_llama_cpp(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same file on both sides, with every weight as it is: greedy texts are the same."""
+    monkeypatch.delattr("outrider.targets.gguf.convert")
     file, prompts = tmp_path / "tiny.gguf", tmp_path / "prompts.jsonl"
     write_gguf(file, "F32")
     prompts.write_text('{"prompt": "the cat the cat the"}\n{"prompt": "one two one"}\n')
     status, out, err = run(
-        *("bench", "target=transformers", f"target.model={file}", "drafter=small_lm"),
-        *(f"drafter.model={file}", "sampling=greedy", "data=jsonl", f"data.path={prompts}"),
+        *("bench", "target=transformers", f"target.model={file}", "target.quantize=stored"),
+        *("drafter=small_lm", f"drafter.model={file}", "drafter.quantize=stored"),
+        *("sampling=greedy", "data=jsonl", f"data.path={prompts}"),
         "peers.transformers=false",
         *(f"peers.llama_cpp={sys.executable}", "hydra.run.dir=b", "repeats=1", "rows=[1]"),
         *("batches=[1]", "max_new_tokens=8"),
