@@ -76,5 +76,6 @@ def test_models_are_read_through_one_door() -> None:
     assert sorted(found) == [
         ("peer.py", 'auto.from_pretrained(settings["model"], **options).eval()'),
         ("pretrained.py", "auto.from_pretrained(name, **({TRUST: False} | options))"),
+        ("stored.py", "auto.from_config(config, **{TRUST: False}, dtype=torch.float32)"),
         ("weight_files.py", "PeftModel.from_pretrained(model, str(folder))"),
     ]

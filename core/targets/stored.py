@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from outrider.base.contents import json_in
 from outrider.base.errors import ConfigError, TargetError
-from outrider.base.pretrained import Model, Tokenizer, read_pretrained
+from outrider.base.pretrained import TRUST, Model, Tokenizer, read_pretrained
 from outrider.base.terminal import plain, remarks
 from outrider.targets import gguf
 from outrider.targets.weight_files import check_counts, read_ahead
@@ -108,7 +108,7 @@ def _empty(config: Any) -> Any:
 
     auto: Any = AutoModelForCausalLM
     with torch.device("meta"):
-        return auto.from_config(config, dtype=torch.float32)
+        return auto.from_config(config, **{TRUST: False}, dtype=torch.float32)
 
 
 def _index(contents: Any, config: Any, expected: str) -> dict[str, dict[str, Any]]:

@@ -89,7 +89,7 @@ def test_a_head_and_a_table_share_their_panels() -> None:
     assert table.packed is head.packed
 
 
-def test_what_can_not_stay_as_stored_is_one_line() -> None:
+def test_weights_that_can_not_stay_as_stored_are_refused_in_one_line() -> None:
     write_gguf(Path("tiny.gguf"), "TQ2_0", 256)
     line = (
         r"target\.quantize='stored': expected null, tiny\.gguf has .*_embd\.weight in TQ2_0, not Q4"
