@@ -53,7 +53,8 @@ class Bandit(CompositeDrafter):
         self.kind: str = kinds[0] if kinds else "chain"
         self._c, self._own = c, np.zeros((count, 3))  # for each: rounds, tokens and their cost
         self._earlier = list[NDArray[np.float64]]()  # the same of texts that have ended
-        self._chosen, self._began = 0, 0.0
+        self._chosen: int | None = None  # who wrote the draft of this round
+        self._began = 0.0
 
     def open(self) -> Self:
         text = super().open()
@@ -69,14 +70,17 @@ class Bandit(CompositeDrafter):
         gains = tokens / np.maximum(costs, 1e-9)
         bonus = np.sqrt(np.log1p(self._own[:, 0].sum()) / np.maximum(rounds, 1e-9))
         bounds = np.where(rounds > 0, gains + EXPLORE * gains.max() * bonus, np.inf)
-        self._chosen = int(bounds.argmax())
-        call_drafter(self.parts[self._chosen], [(context, pen)])
+        self._chosen = best = int(bounds.argmax())
+        call_drafter(self.parts[best], [(context, pen)])
 
     def observe(self, context: Context, draft: Draft, logits: Logits, verdict: Verdict) -> None:
         super().observe(context, draft, logits, verdict)
-        cost = now() - self._began if self._c is None else 1 + self._c[self._chosen] * len(draft)
+        chosen, self._chosen = self._chosen, None
+        if chosen is None:  # another drafter wrote the draft
+            return
+        cost = now() - self._began if self._c is None else 1 + self._c[chosen] * len(draft)
         if self._c is not None or len(context.tokens) > context.prompt_length:  # it is read first
-            self._own[self._chosen] += 1, len(verdict.accepted) + 1, cost
+            self._own[chosen] += 1, len(verdict.accepted) + 1, cost
 
     def remember(self, context: Context) -> None:
         super().remember(context)

@@ -11,6 +11,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.decoding.calls import call_drafter
 from outrider.decoding.composite import CompositeDrafter
+from outrider.drafters.hybrid import AFTER_A_DRAFT
 from outrider.drafters.small_lm import SmallLM
 from outrider.plugins.parts import make
 from outrider.targets.loading import Dtype
@@ -33,7 +34,7 @@ class Hierarchy(CompositeDrafter):
     dtype, device, optimize, quantize, device_map, quantization_config: as for `small_lm`.
     attn_implementation, trust_remote_code: likewise.
 
-    Raises `ConfigError` for a faster drafter that writes trees.
+    Raises `ConfigError` for a faster drafter that writes trees, or needs the target's states.
     """
 
     autoregressive = True
@@ -70,6 +71,8 @@ class Hierarchy(CompositeDrafter):
         guesser: Drafter = make("drafter", faster)
         if guesser.trees or guesser.asks:
             raise ConfigError(f"drafter.faster={faster!r}: expected one that writes chains")
+        if missing := ", ".join(sorted(guesser.needs - AFTER_A_DRAFT)):
+            raise ConfigError(f"drafter.faster={faster!r}: expected one without need of {missing}")
         super().__init__([small, guesser])
         self._ahead = ahead
 

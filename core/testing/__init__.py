@@ -9,11 +9,10 @@
 `make` is any callable that returns a new part: a class, a partial, a function. A target is made
 once: `check_target(MyTarget())`.
 
-`drafters`, `verifiers`, `policies`, `targets`, `engines`, `constraints`, `sources` and `scores`
-hold the checks, `kit` the ways to run them. Those of the first three run on `tiny_targets`, and
-`exact` sums the probability of every text; `chi_square` is for what was sampled. `ground` names the
-sources that a proof rests on, which Outrider's own tests prove. Testing may import everything below
-the lab, built-in drafters, rules and targets included. Start with `kit`.
+`drafters`, `verifiers`, `policies`, `targets`, `batches`, `engines`, `constraints` and `data` hold
+the checks, `kit` the ways to run them. Those of the first three run on `tiny_targets`, and `exact`
+sums the probability of every text; `chi_square` is for what was sampled. Testing may import
+everything below the lab, built-in drafters, rules and targets included. Start with `kit`.
 """
 
 from outrider.testing.chi_square import chi_square

@@ -35,6 +35,7 @@ from outrider.testing.tiny_targets import (
     draft_after,
     opened,
     same_draft,
+    shown_beside,
     unbound_target,
 )
 from outrider.verifiers.sample_match import SampleMatch
@@ -269,8 +270,8 @@ def assert_as_new(
     draft = draft_after(used, target, prompt, gamma, **options)
     after = f"{list(prompt)} and {options['text']}" if options else list(prompt)
     assert same_draft(draft, expected), (
-        f"after {after} it wrote {draft.tokens}, a new one {expected.tokens}: something was left"
-        " over from an earlier text or draft"
+        f"after {after} it wrote {draft.tokens}, a new one {shown_beside(expected, draft)}:"
+        " something was left over from an earlier text or draft"
     )
     return draft
 

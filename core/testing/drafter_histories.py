@@ -21,6 +21,7 @@ from outrider.testing.tiny_targets import (
     draft_after,
     opened,
     same_draft,
+    shown_beside,
 )
 from outrider.verifiers.sample_match import SampleMatch
 
@@ -88,8 +89,13 @@ def check_observations_end_with_the_text(make: Make) -> None:
     target = bound_target(used)
     new.bind(target)
     prompt = [0, 1, 2, 0, 1]
-    early = used.open()
+    early, untold = used.open(), draft_after(new.open(), target, prompt, 3)
     text = _written(target, used, prompt)
+    told = draft_after(new.open(), target, prompt, 3)
+    assert same_draft(told, untold), (
+        f"after {prompt} a new one wrote {shown_beside(told, untold)} once another had observed a"
+        f" text, {untold.tokens} before: instances share state, such as an attribute of the class"
+    )
     for drafter in (used, early):
         drafter.forget()
     for tokens in (text, prompt, [3]):  # the next text may begin with all of this one

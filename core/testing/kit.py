@@ -29,8 +29,8 @@ from outrider.testing import (
 )
 from outrider.testing.enumerated import ReplayError
 
-LIMIT = 3600
-"""Seconds after which a check is taken to hang."""
+LIMIT, AFTER_A_FAULT = 3600, 60
+"""Seconds after which a check is taken to hang, and those for a check after one that failed."""
 
 Make = Callable[[], Any]
 Check = Callable[[Any], str | None]
@@ -160,19 +160,21 @@ def run_checks(make: Make, thorough: bool = False) -> Iterator[Outcome]:
 
     thorough: add the checks of larger cases, which may take minutes.
     """
+    limit = LIMIT
     for check in checks_of(make, thorough):
         began = perf_counter()
         fault, refused = None, None
         try:
-            with time_limit(LIMIT if has_timer() else None):
+            with time_limit(limit if has_timer() else None):
                 refused = _call(check, make)
         except TimeUp:
-            fault = f"ran longer than {LIMIT} s, and was ended"
+            fault = f"ran longer than {limit} s, and was ended"
         except Exception as error:  # noqa: BLE001  any exception is a fault of the part
             fault = message_of(error) or type(error).__name__
             if not isinstance(error, AssertionError | OutriderError):
                 fault = f"{type(error).__name__}: {fault}"
         says = " ".join((check.__doc__ or "").split("\n\n")[0].split())
+        limit = AFTER_A_FAULT if fault else limit
         name, seconds = check.__name__.removeprefix("check_"), perf_counter() - began
         yield Outcome(name, says, fault, seconds, refused)
 

@@ -51,14 +51,6 @@ def test_a_play_that_remembers_is_found_out() -> None:
         list(EnumeratedChance.outcomes(play))
 
 
-def test_the_global_generator_is_left_alone() -> None:
-    before = torch.get_rng_state()
-    chance = SampledChance.seeded(0)
-    chance.categorical(torch.rand(10, generator=torch.Generator()))
-    chance.coins(torch.tensor([0.5]))
-    assert torch.equal(before, torch.get_rng_state())
-
-
 class Uniforms:
     """A generator of numbers that are known beforehand, one after another."""
 

@@ -39,13 +39,6 @@ def test_by_default_a_drafter_serves_all_texts_and_has_no_abilities() -> None:
 
 
 def test_a_drafter_has_the_abilities_that_it_overrides() -> None:
-    class Able(Counting):
-        def answer(self, *_: Any) -> None: ...
-        def observe(self, *_: Any) -> None: ...
-        def remember(self, *_: Any) -> None: ...
-
-    able = Able()
-    assert able.asks and able.observes and able.remembers
     lookahead, recycling = LookaheadDecoding(), TokenRecycling(remember=False)
     assert (lookahead.asks, lookahead.observes, lookahead.remembers) == (True, False, False)
     assert (recycling.asks, recycling.observes, recycling.remembers) == (False, True, False)

@@ -60,6 +60,13 @@ def test_the_rounds_of_a_text_soon_decide() -> None:
     assert rounds(drafter, 20, keeps=2)[10:].count("2") >= 7
 
 
+def test_a_round_that_another_drafted_is_not_its_own() -> None:
+    text, context, pen = bandit().open(), Context(Tokens([0])), new_pen(vocab_size=VOCAB_SIZE)
+    text.observe(context, Draft(), torch.zeros(1, VOCAB_SIZE), Verdict((), 0))
+    text.propose(context, pen)
+    assert pen.token(0) == 1  # the first is still to be tried
+
+
 def test_a_plain_round_costs_little_where_no_draft_pays() -> None:
     """Three rounds of wrong drafts cost .5 and .1 a token; the rest are plain."""
     drafter = bandit()

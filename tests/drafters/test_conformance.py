@@ -4,10 +4,18 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from tiny.conformance import makers, parametrize_with_shapes
 
+from outrider import Drafter, decode
+from outrider.drafters.bandit import Bandit
+from outrider.drafters.hierarchy import Hierarchy
+from outrider.drafters.hybrid import AFTER_A_DRAFT, Hybrid
+from outrider.drafters.small_lm import SmallLM
 from outrider.plugins.registry import installed
 from outrider.testing import parametrize_with_checks
+from outrider.testing.tiny_targets import bound_target
+from outrider.verifiers.sample_match import SampleMatch
 
 SMALL = {
     "small_lm": "layers: 1",
@@ -79,3 +87,27 @@ def test_a_drafter_keeps_the_contract(
 @parametrize_with_shapes(makers(SHAPES))
 def test_shapes_keep_the_contract(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
     check(make)
+
+
+def played(drafter: Drafter) -> list[tuple[int, int]]:
+    """Returns the tokens drafted and accepted in each round of the same text, three times."""
+    target, rule = bound_target(drafter), SampleMatch()
+    options = {"gamma": 3, "budget": 6, "max_new_tokens": 9}
+    texts = [decode(target, drafter, rule, [0, 1, 2, 0, 1], **options) for _ in range(3)]
+    return [(each.drafted, each.accepted) for rounds in texts for each in rounds]
+
+
+@pytest.mark.parametrize("make", makers((*WHOLE, "online")), ids=(*WHOLE, "online"))
+def test_a_composite_keeps_the_rounds_of_its_part(make: Callable[[], Drafter]) -> None:
+    """Every part is told what it observes, remembers, asks and needs, whichever of them drafts."""
+    part = make()
+    alone = part.asks or isinstance(part, Bandit)  # which learns by the drafts that it has chosen
+    expected, arms = played(part), [make()] if alone else [make(), make()]
+    for composite in (Hybrid(["none", make()]), Bandit(arms, c=[0] * len(arms))):
+        assert played(composite) == expected
+        assert composite.parts[-1].remembered == part.remembered
+        assert bool(composite.models) == bool(part.models)
+    if not part.trees and not part.asks and part.needs <= AFTER_A_DRAFT:
+        faster = Hierarchy(make(), layers=1)
+        assert played(faster) == played(SmallLM(layers=1))
+        assert faster.remembered == part.remembered

@@ -9,7 +9,7 @@ from tiny.drafters import bound
 from tiny.parts import held
 from tiny.pens import new_pen
 
-from outrider import Context, Drafter, Pen, Sampling, Tokens
+from outrider import ConfigError, Context, Drafter, Pen, Sampling, Tokens
 from outrider.contract.chance import Chance
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.none import NoDraft
@@ -72,6 +72,11 @@ def test_good_guesses_save_passes(llama: Any, monkeypatch: pytest.MonkeyPatch) -
         draft_after(drafter, target, [3, 4, 5], 8)
         passes.append(len(count))
     assert passes == [8, 2]
+
+
+def test_a_faster_drafter_that_needs_states_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"drafter\.faster=.* without need of hidden_states"):
+        Hierarchy(faster={"drafter": "eagle", "path": "untrained"})
 
 
 def test_no_more_is_guessed_than_fits_into_the_draft() -> None:

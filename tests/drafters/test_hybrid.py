@@ -1,6 +1,5 @@
 """The first of several drafters with a draft writes it, just as it would alone."""
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,14 +16,11 @@ from outrider import (
     Pen,
     Sampling,
     Tokens,
-    Verdict,
-    decode,
 )
 from outrider.contract.constraint import Guide
 from outrider.drafters.hybrid import Hybrid
 from outrider.plugins.parts import make
 from outrider.testing.tiny_targets import VOCAB_SIZE, draft_after, tiny_target
-from outrider.verifiers.recursive import Candidates
 
 EAGLE = {"drafter": "eagle", "path": "untrained"}
 
@@ -126,43 +122,6 @@ def test_the_policy_ends_the_whole_chain() -> None:
     )
     Hybrid(chain=[Two(), "bigram"]).propose(Context(Tokens([3])), pen)
     assert pen.sheet.finish().tokens == (1, 2)
-
-
-def test_a_hybrid_hands_rounds_and_endings_to_its_drafters() -> None:
-    hybrid = Hybrid(["none", "suffix", "token_recycling"])
-    assert hybrid.observes and hybrid.remembers
-    target = tiny_target(VOCAB_SIZE)
-    rounds = decode(target, hybrid, Candidates(), [0, 1], gamma=2, budget=4, max_new_tokens=8)
-    assert sum(round.drafted for round in rounds) > 0
-    assert hybrid.remembered == 1
-    hybrid.forget()
-    assert hybrid.remembered == 0
-    assert not Hybrid(["prompt_lookup"]).observes
-
-
-class Observes(Two):
-    def __init__(self) -> None:
-        self.shown: list[Verdict] = []
-
-    def observe(self, context: Any, draft: Any, logits: Any, verdict: Verdict) -> None:
-        self.shown.append(verdict)
-
-    def open(self) -> "Observes":
-        return copy.copy(self)
-
-
-def test_every_observing_drafter_of_a_hybrid_is_shown_the_rounds() -> None:
-    observers = [Observes(), Observes()]
-    hybrid = Hybrid([*observers, "none"])
-    rounds = list(decode(tiny_target(VOCAB_SIZE), hybrid, Candidates(), [0, 1], max_new_tokens=6))
-    assert [len(observer.shown) for observer in observers] == [len(rounds)] * 2
-
-
-def test_a_hybrid_has_the_abilities_of_its_drafters() -> None:
-    for tree in (None, "3x2"):
-        network = make("drafter", {**EAGLE, "tree": tree})
-        hybrid = Hybrid(["prompt_lookup", network])
-        assert (hybrid.kind, hybrid.needs) == (network.kind, network.needs)
 
 
 class Silent(Drafter):

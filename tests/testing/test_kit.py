@@ -1,6 +1,7 @@
 """The ways to run the checks agree."""
 
 import re
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 
 from outrider import Context, Drafter, Fixed, OutriderError, Pen
 from outrider.drafters.none import NoDraft
+from outrider.drafters.random import Random
 from outrider.drafters.suffix import Suffix
 from outrider.drafters.token_recycling import TokenRecycling
 from outrider.policies.bandit import Bandit
@@ -104,6 +106,17 @@ def test_run_checks_continues_after_a_fault() -> None:
     assert {outcome.fault for outcome in run_checks(NoDraft)} == {None}
 
 
+def test_a_check_that_hangs_is_ended_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check_forever(make: object) -> None:
+        while True:
+            make()
+
+    monkeypatch.setattr(kit, "LIMIT", 0.1)
+    monkeypatch.setattr(kit, "checks_of", lambda *_: (check_forever,))
+    (outcome,) = run_checks(NoDraft)
+    assert (outcome.check, outcome.fault) == ("forever", "ran longer than 0.1 s, and was ended")
+
+
 def test_an_expected_failure_is_marked_strict() -> None:
     mark = parametrize_with_checks([Impatient], {"check_stays_within_gamma": "never asks"})
     first, second = mark.args[1][:2]
@@ -124,13 +137,11 @@ class SharesAPool(Drafter):
             pen.draw(torch.bincount(torch.tensor(POOL), minlength=pen.vocab_size).log())
 
 
-class Siblings(Drafter):
-    """Says that it writes chains, and writes two tokens side by side."""
-
-    def propose(self, context: Context, pen: Pen) -> None:
-        if pen.gamma > 1:
-            pen.write(0)
-            pen.write(1, after=-1)
+def siblings() -> Drafter:
+    """Returns a drafter that says that it writes chains, and writes two tokens side by side."""
+    drafter = Random("2x2")
+    drafter.kind = "chain"
+    return drafter
 
 
 @pytest.mark.parametrize(
@@ -143,14 +154,14 @@ class Siblings(Drafter):
             "SharesAPool drew other decisions in a replay of the same text: state is left over",
         ),
         (
-            Siblings,
+            siblings,
             drafter_distributions.check_output_distribution_is_the_targets,
             "says kind='chain', but tokens 0 and 1 are siblings",
         ),
     ],
 )
 def test_a_check_names_the_part_at_fault(
-    faulty: type[Drafter], check: Check, message: str, monkeypatch: pytest.MonkeyPatch
+    faulty: Callable[[], Drafter], check: Check, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kit, "checks_of", lambda *_: (check,))
     (outcome,) = run_checks(faulty)

@@ -1,11 +1,9 @@
-"""The tiny targets are as described."""
+"""The tiny target is as described."""
 
 import torch
 
 from outrider import Draft
-from outrider.drafters.small_lm import SmallLM
-from outrider.targets.transformers import TransformersTarget
-from outrider.testing.tiny_targets import VOCAB_SIZE, bound_target, tiny_target
+from outrider.testing.tiny_targets import tiny_target
 
 
 def test_the_tiny_target_is_the_same_every_time_and_far_from_uniform() -> None:
@@ -14,9 +12,3 @@ def test_the_tiny_target_is_the_same_every_time_and_far_from_uniform() -> None:
     assert torch.equal(one, two)
     assert one.softmax(-1).max() > 0.3
     assert torch.equal(state, torch.get_rng_state())
-
-
-def test_a_drafter_gets_a_target_that_offers_its_needs() -> None:
-    target = bound_target(SmallLM(layers=2))
-    assert isinstance(target, TransformersTarget)
-    assert target.vocab_size == VOCAB_SIZE

@@ -210,6 +210,13 @@ class Spends(LenientInPart):
         return rule.verify(draft, scores, chance)
 
 
+class NeverStartsOver(Spends):
+    """What it has spent in one text is missing in the next."""
+
+    def open(self) -> Spends:
+        return self
+
+
 class Judges(LenientInPart):
     """Is lenient where a feature of the target says so, as a judge is."""
 
@@ -413,7 +420,7 @@ CAUGHT: dict[Callable[[Callable[[], Verifier]], Any], list[type[Verifier]]] = {
     verifiers.check_accepts_a_path: [AcceptsOneNodeLater],
     verifiers.check_accepts_reports_true_probabilities: [SaysToken, SaysTheFirstNode],
     verifiers.check_accepts_along_reports_true_probabilities: [SaysTokenAlong],
-    verifiers.check_a_text_begins_without_state: [Remembers],
+    verifiers.check_a_text_begins_without_state: [NeverStartsOver],
     verifiers.check_draws_only_from_chance: [GlobalCoins],
     verifiers.check_leaves_distributions_alone: [WritesIntoScores],
     verifiers.check_text_depends_on_the_seed_alone: [Uncoupled],

@@ -21,7 +21,7 @@ from outrider.plugins.config import build
 from outrider.plugins.fingerprint import code_version
 from outrider.plugins.parts import factory_of
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import Outcome, run_checks
+from outrider.testing import Outcome, checks_of, run_checks
 from outrider.testing.tiny_targets import bound_target
 
 ROLES = tuple(field.name for field in fields(Check) if field.name != "thorough")
@@ -53,10 +53,11 @@ def check(settings: Check) -> None:
         made = factory_of(node).__name__ if isinstance(part, list) else type(part).__name__
         name = HydraConfig.get().runtime.choices.get(role) or made
         done: list[Outcome] = []
-        with remarks().status(f"Checking {role} {name}") as status:
+        waiting = [each.__name__ for each in checks_of(make, settings.thorough)]
+        with remarks().status(waiting[0]) as status:
             for outcome in run_checks(make, settings.thorough):
                 done.append(outcome)
-                status.update(f"Checked {outcome.check}")
+                status.update(" ".join(waiting[len(done) : len(done) + 1]))
         checks = [asdict(outcome) for outcome in done]
         outcomes[role] = {"part": made, "outrider": version, "checks": checks}
         faults[name] = [_words(outcome) for outcome in done if outcome.fault]

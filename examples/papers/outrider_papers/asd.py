@@ -5,25 +5,18 @@ At temperature 0 a draft of K tokens is accepted as far as every mismatch i has 
     r_i = max z_i - z_i(x_i)         z: the target's logits
     sum of r over the text <= budget,    r_i / (K - i) <= gain,    at most `most` in a draft
 
-then comes the target's likeliest token. The budget belongs to the text, so the rule has a state,
-which `open` starts over. Sampled texts are not in the paper; here they get the token rule.
-
-"A budget of 0 is strict decoding" is true only because mismatches are counted too. A rule that
-looks at the regret alone takes the second of two equal logits, where strict decoding takes the
-first: the kit has a target with ties and finds that.
+then comes the target's likeliest token. Sampled texts, not in the paper, get the token rule. That
+"a budget of 0 is strict decoding" is not true of the regret alone: of two equal logits it takes the
+second, too, where strict decoding takes the first. The kit has a target with ties and finds that.
 """
 
 import copy
 from typing import Self, final
 
 import torch
-from torch import Tensor
 
 from outrider import Chance, Draft, Scores, Verdict, Verifier
-from outrider.base.bounds import NonNegative, checked
 from outrider.verifiers.token import Token
-
-EXACT = Token()
 
 
 @final
@@ -35,40 +28,33 @@ class ASD(Verifier):
     most: how many mismatches a draft may have.
     """
 
-    @checked("verifier")
-    def __init__(self, budget: NonNegative = 2.0, gain: NonNegative = 0.5, most: int = 1) -> None:
-        self.budget_of_text, self.gain, self.most = budget, gain, most
+    def __init__(self, budget: float = 2.0, gain: float = 0.5, most: int = 1) -> None:
+        self.whole, self.gain, self.most = budget, gain, most
         self.left = budget
 
     @property
     def lossless(self) -> bool:
-        return 0 in (self.budget_of_text, self.gain, self.most)
+        return 0 in (self.whole, self.gain, self.most)
 
     def open(self) -> Self:
         text = copy.copy(self)
-        text.left = self.budget_of_text
+        text.left = self.whole
         return text
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         if self.lossless or not scores.sampling.greedy:
-            return EXACT.verify(draft, scores, chance)
-        best = scores.logits.argmax(-1).tolist()
-        accepted, mismatches = 0, 0
+            return Token().verify(draft, scores, chance)
+        best, mismatches = scores.logits.argmax(-1).tolist(), 0
         for node, token in enumerate(draft.tokens):
-            if token != best[node]:
-                regret = float(self.regrets(scores.logits[node])[token])
-                mismatches += 1
-                value = self.gain * (len(draft) - node)
-                if regret > min(self.left, value) or mismatches > self.most:
-                    break
-                self.left -= regret
-            accepted += 1
-        return Verdict(tuple(range(accepted)), best[accepted])
+            mismatches += token != best[node]
+            regret = float(scores.logits[node].max() - scores.logits[node, token])
+            if mismatches > self.most or regret > min(self.left, self.gain * (len(draft) - node)):
+                return Verdict(tuple(range(node)), best[node])
+            self.left -= regret
+        return Verdict(tuple(range(len(draft))), best[-1])
 
-    def ceiling(self, scores: Scores) -> Tensor:
+    def ceiling(self, scores: Scores) -> torch.Tensor:
         if self.lossless or not scores.sampling.greedy:
             return scores.probs
-        return torch.where(self.regrets(scores.logits) <= self.budget_of_text, 1.0, scores.probs)
-
-    def regrets(self, logits: Tensor) -> Tensor:
-        return logits.amax(-1, keepdim=True) - logits
+        regrets = scores.logits.amax(-1, keepdim=True) - scores.logits
+        return torch.where(regrets <= self.whole, 1.0, scores.probs)

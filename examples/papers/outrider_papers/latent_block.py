@@ -5,14 +5,12 @@ several ways. A latent category z that all places share makes them fit, in the s
 
     z ~ pi(z),    q(x_1 ... x_K) = sum over z of pi(z) product of q_i(x_i | z)
 
-DBLAST's categories move the states of a network. Here z is a place of the text that a copy may
-start from, likelier for a longer match, and q_i(x | z) is a mixture of the copied token and the
-plain distribution of place i.
+DBLAST's categories move the states of a network. Here z is a place of the text to copy from,
+likelier for a longer match, and q_i(x | z) mixes the copied token and the plain distribution.
 
-Each token is recorded with q_i(x | z) for the z that was drawn. That is exact, since a rule that is
-exact for every draft is exact for every z, and the kit enumerates z as it does all else. It has a
-price: a first token is accepted with sum over z of pi(z) sum over x of min(p, q_z), which is never
-more than sum over x of min(p, sum over z of pi(z) q_z).
+Each token is recorded with q_i(x | z) for the z that was drawn: a rule that is exact for each draft
+is exact for every z, and the kit enumerates z. The price is that a first token is accepted with sum
+over z of pi(z) sum over x of min(p, q_z), at most sum over x of min(p, sum over z of pi(z) q_z).
 """
 
 from typing import final
@@ -39,22 +37,16 @@ class LatentBlock(SmallModel):
         self.trust, self.categories = trust, categories
 
     def propose(self, context: Context, pen: Pen) -> None:
-        tokens = context.tokens[:]
+        tokens, copied = context.tokens[:], list[int]()
         ends = [end for end in range(len(tokens) - 1, 0, -1) if tokens[end - 1] == tokens[-1]]
-        ends = ends[: self.categories]
-        if not pen.open:
-            return
-        block = self.block(self.read(context), pen.gamma).log_softmax(-1)
-        start = len(tokens)
-        if ends:
-            start = ends[
-                pen.latent(torch.tensor([float(matched(tokens, end)) for end in ends]).exp())
-            ]
-        for place, logits in enumerate(block):
-            if pen.open and start + place < len(tokens):
-                q = (1 - self.trust) * logits.exp()
-                q[tokens[start + place]] += self.trust
-                logits = q.log()
+        if pen.open and ends:
+            lengths = [matched(tokens, end) for end in ends[: self.categories]]
+            copied = tokens[ends[pen.latent(torch.tensor(lengths).double().exp())] :]
+        q = self.block(self.read(context), pen.gamma).softmax(-1)
+        q[: len(copied)] *= 1 - self.trust
+        for place, token in enumerate(copied[: len(q)]):
+            q[place, token] += self.trust
+        for logits in q.log():
             if pen.open:
                 pen.draw(logits)
 

@@ -1,4 +1,4 @@
-"""Nucleus speculative decoding (arXiv 2610.07822), from the abstract. Lossy.
+"""Nucleus speculative decoding (arXiv 2610.07822), from the abstract. Lossy above temperature 0.
 
     accept x    with a(x) = 1 if x is in N(p), else min(1, p(x) / q(x))
     otherwise   draw from norm(max(0, p - q)), as usual
@@ -8,8 +8,7 @@ that the error of a step is exactly the draft's excess in the nucleus, and it is
 
     TV(h, p) = sum over x in N(p) of max(0, q(x) - p(x))
 
-No more can be promised without knowing q: a token of the nucleus may come out as often as a bad
-drafter likes. All others come out no oftener than under p. Exact at temperature 0.
+Nothing bounds it without q: a token of N(p) may come out at any rate, all others at most with p.
 """
 
 from typing import Annotated, final
@@ -20,6 +19,7 @@ from torch import Tensor
 from outrider import Chance, Draft, Sampling, Scores, Verdict, Verifier, VerifierExample
 from outrider.base.bounds import checked
 from outrider.base.expectations import Within
+from outrider.verifiers.prefix import acceptance, verify_prefix
 from outrider.verifiers.token import residual, token_rates
 
 
@@ -32,7 +32,6 @@ class Nucleus(Verifier):
 
     lossless = False
     examples = (
-        # The first two tokens are the nucleus: q has .2 more on the second than p.
         VerifierExample(
             p=(0.6, 0.3, 0.1),
             q=(0.3, 0.5, 0.2),
@@ -47,12 +46,9 @@ class Nucleus(Verifier):
         self.mass = mass
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        for node, token in enumerate(draft.tokens):
-            p = scores.after(node - 1)
-            q = draft.distribution(node, like=p)
-            if not chance.coins(self.accepts(q, scores, node - 1)[[token]])[0]:
-                return Verdict(tuple(range(node)), chance.categorical(residual(p, q, token)))
-        return Verdict(tuple(range(len(draft))), chance.categorical(scores.after(len(draft) - 1)))
+        inside = self.nucleus(scores.probs)[range(len(draft)), draft.tokens]
+        rates = acceptance(draft, scores).masked_fill(inside, 1.0)
+        return verify_prefix(draft, scores, chance, rates, residual)
 
     def accepts(self, q: Tensor, scores: Scores, node: int) -> Tensor:
         return torch.where(self.nucleus(scores.after(node)), 1.0, token_rates(q, scores, node))

@@ -1,13 +1,11 @@
 """Tree replay, Tsubame (arXiv 2609.33652), from the abstract. Exact.
 
-A dynamic tree spends its nodes where the draft's paths are likely:
+A dynamic tree has its nodes where the drafter's paths are likely:
 
     value(path) = product of q(token | path before it)
 
-but it then consists of the likeliest tokens, which above temperature 0 are points: one is accepted
-with p(x), where a draw is accepted with min(1, p(x) / q(x)). So plan first, then sample: grow the
-tree of the likeliest paths, forget its tokens, keep how many children each rank has, and fill that
-shape with draws. The shape is fixed before the first draw, so nothing is chosen by its value.
+but they are points, accepted with p(x), and draws with min(1, p(x) / q(x)). So keep its shape, how
+many children each rank has, and draw tokens into that: nothing is then chosen by its value.
 """
 
 import heapq

@@ -6,11 +6,9 @@ verify its first token t by p(t), one needs
     psi(t) = the probability that the drafter's string begins, in target tokens, with t
 
 and accepts t with min(1, p(t) / psi(t)). This psi is a sum over all strings that may follow, which
-grows exponentially (Lemma 3.1). Tempting is the probability that the drafter spells t: but "a" is
-also spelled where the string goes on to "ab" and the tokenizer makes one token of it. With that psi
-the text is not the target's; `test_papers.py` has the enumeration.
-
-Here the drafter is a model of bytes, for which all spellings are one sum, and the pen draws t from
+grows exponentially (Lemma 3.1). With the probability that the drafter spells t in its place, which
+"a" has where the string goes on to the token "ab", too, the text is not the target's:
+`test_papers.py` has the enumeration. Here the drafter is a model of bytes, and the pen draws t from
 
     q(t) proportional to product of q(byte | byte before it)    over the bytes of t
 
