@@ -24,7 +24,7 @@ PROMPT = "Write a short story about a fox and a crow."
 @pytest.fixture(scope="module")
 def plain(smollm2: Any) -> list[int]:
     ids = smollm2.encode(PROMPT, chat=True)
-    rounds = decode(smollm2, make("drafter", "none"), Token(), ids, max_new_tokens=32)
+    rounds = decode(smollm2, make("drafter", "none"), Token(), ids, max_new_tokens=20)
     return tokens_of(rounds)
 
 
@@ -40,7 +40,7 @@ def test_a_built_in_drafter_drafts_at_once_and_leaves_the_text_alone(
 ) -> None:
     ids = smollm2.encode(PROMPT, chat=True)
     drafter = make("drafter", family, **OPTIONS.get(family, {}))
-    rounds = list(decode(smollm2, drafter, Token(), ids, gamma=4, max_new_tokens=32))
+    rounds = list(decode(smollm2, drafter, Token(), ids, gamma=4, max_new_tokens=20))
     assert tokens_of(rounds) == plain
     assert sum(round.accepted for round in rounds) >= (1 if family == "bigram" else 4)
 

@@ -16,8 +16,6 @@ class Example:
     target: as `fuzz.parts.make_target` takes it.
     prompts: the ids of each text. Two or more are also written in one batch.
     constraint: the settings of `fuzz.parts.Cycle`; None for no constraint.
-    interrupt: raise KeyboardInterrupt at this call of one of Outrider's functions, then write the
-        text again; None for no interruption.
     enumerate: sum the probability of every text, for small settings, instead of drawing texts.
     The others are options of `outrider.decode`.
     """
@@ -33,7 +31,6 @@ class Example:
     max_new_tokens: int = 4
     stops: Sequence[str] = ()
     constraint: Settings | None = None
-    interrupt: int | None = None
     enumerate: bool = False
 
     @property
@@ -47,7 +44,7 @@ class Outcome:
     """The result of an example that broke no promise.
 
     kinds: what was checked: "greedy", "sampled", "lossy", "coupled", "enumerated" or "partly
-        enumerated", and also "batch" and "interrupted". Empty if a combination was refused.
+        enumerated", and also "batch". Empty if a combination was refused.
     refused: the message of the refusal; None if it ran.
     """
 

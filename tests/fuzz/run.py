@@ -1,13 +1,8 @@
 """Runs one example, and checks what it writes against what is promised."""
 
-import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from inspect import CO_GENERATOR
-from types import FrameType
-from typing import Any
 
 from fuzz.built import BuiltExample
 from fuzz.example import Example, Outcome
@@ -52,9 +47,6 @@ def _check_texts(built: BuiltExample) -> Outcome:
         together = [tokens_of(rounds) for rounds in built.together()]
         assert not repeatable or together == texts, f"a batch wrote {together}: alone {texts}"
         checked.append("batch")
-    if example.interrupt is not None:
-        _check_interruption(built, example.interrupt, texts[0] if repeatable else None)
-        checked.append("interrupted")
     return Outcome(tuple(checked))
 
 
@@ -76,47 +68,6 @@ def _check_text(built: BuiltExample, number: int, rounds: Sequence[Round]) -> st
         assert text == plain, f"text {number + 1} is {text}: without drafts it is {plain}"
         return "coupled"
     return "sampled"
-
-
-def _check_interruption(built: BuiltExample, calls: int, text: Sequence[int] | None) -> None:
-    """Checks that a drafter that was interrupted writes the same text as a new one.
-
-    text: that of a new drafter; None if it can't be repeated.
-    """
-    drafter = built.drafter()
-    with suppress(_Interrupted), _interrupted(calls):
-        list(built.rounds(0, drafter))
-    drafter.forget()
-    rounds = list(built.rounds(0, drafter))
-    check_rounds(rounds, built.oracle(0))
-    rewritten = tokens_of(rounds)
-    assert text is None or rewritten == text, f"after an interruption {rewritten}: before {text}"
-
-
-class _Interrupted(KeyboardInterrupt):
-    """Stands for Ctrl-C; a real Ctrl-C still ends the fuzzer."""
-
-
-@contextmanager
-def _interrupted(calls: int) -> Iterator[None]:
-    """Raises `_Interrupted` at the given call of one of Outrider's functions."""
-    left, before = calls, sys.gettrace()
-
-    def trace(frame: FrameType, *_: Any) -> None:
-        nonlocal left
-        inside = str(frame.f_globals.get("__name__")).startswith("outrider.")
-        # A generator or a finalizer may be called by the garbage collector, which drops errors.
-        is_collected = frame.f_code.co_flags & CO_GENERATOR or frame.f_code.co_name == "__del__"
-        if inside and not is_collected:
-            left -= 1
-            if left == 0:
-                raise _Interrupted
-
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
 
 
 def _check_distribution(built: BuiltExample) -> str:

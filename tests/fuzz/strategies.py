@@ -28,8 +28,6 @@ NEEDS_FILE = ("classifier",)
 """The policies that can't be made without a file."""
 OF_ONE_KIND = ("assistant",)
 """The drafters that only targets of one kind can have, none of which is drawn."""
-MOST_CALLS = 800
-"""The latest interruption, in calls of Outrider's functions; most runs make fewer."""
 
 
 @cache
@@ -138,7 +136,6 @@ def runs(draw: st.DrawFn, targets: st.SearchStrategy[dict[str, Any]]) -> Example
         max_new_tokens=draw(st.sampled_from((5, *range(1, 15), POSITIONS))),
         stops=draw(stops) if draw(st.integers(0, 4)) == 4 else [],
         constraint=constraint,
-        interrupt=draw(st.integers(1, MOST_CALLS)) if draw(st.integers(0, 7)) == 7 else None,
     )
 
 

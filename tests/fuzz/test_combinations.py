@@ -21,9 +21,9 @@ RUNS = os.environ.get("OUTRIDER_FUZZ")
 @pytest.mark.parametrize(
     ("strategy", "count", "kinds"),
     [
-        (runs(tables()), 200, {"greedy", "sampled", "lossy", "coupled", "batch"}),
+        (runs(tables()), 120, {"greedy", "sampled", "lossy", "coupled", "batch"}),
         (enumerations(), 40, {"enumerated"}),
-        (runs(models()), 16, {"greedy", "sampled", "batch"}),
+        (runs(models()), 10, {"greedy", "sampled", "batch"}),
     ],
     ids=["tables", "enumerations", "models"],
 )
