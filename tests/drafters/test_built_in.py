@@ -42,7 +42,7 @@ def test_a_built_in_drafter_drafts_at_once_and_leaves_the_text_alone(
     drafter = make("drafter", family, **OPTIONS.get(family, {}))
     rounds = list(decode(smollm2, drafter, Token(), ids, gamma=4, max_new_tokens=20))
     assert tokens_of(rounds) == plain
-    assert sum(round.accepted for round in rounds) >= (1 if family == "bigram" else 4)
+    assert sum(round.accepted for round in rounds) >= (1 if family == "bigram" else 3)
 
 
 def test_small_lm_is_the_built_in_model_for_smollm2_alone(smollm2: Any, llama: Any) -> None:
