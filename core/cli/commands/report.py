@@ -17,16 +17,14 @@ from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.reports import chosen_reports
 from outrider.cli.usage import argument_parser
-from outrider.lab.runs.across import best_gamma_lines, best_gammas, pairs_across
+from outrider.lab.runs.across import pairs_across
 from outrider.lab.runs.conclusion import finding_of, history
-from outrider.lab.runs.files import run_folders
 from outrider.lab.runs.report import Reports
 from outrider.lab.runs.run import Run, gather, pooled
 from outrider.lab.runs.summary import Summary, summarised
 from outrider.lab.statistics.pairs import Pair, check_reference
 from outrider.lab.tables.details import detail_tables, pairs_table, plain_rows, settings_tables
 from outrider.lab.tables.formats import FORMATS
-from outrider.lab.tables.harness_samples import harness_content, harness_runs, harness_tables
 from outrider.lab.tables.layouts import LAYOUTS
 from outrider.lab.tables.rates import rates_table, starred_rates_table
 from outrider.lab.tables.table import Table
@@ -37,17 +35,9 @@ def report(arguments: Sequence[str]) -> None:
     """Gathers the runs in some folders and below them, unfinished ones included."""
     reports = chosen_reports(later="")
     options = _options(arguments, [*LAYOUTS, *reports.layouts])
-    scored = harness_runs(options.folders)
-    folders = [each for each in options.folders if str(each) not in scored or run_folders([each])]
     folder: Path = options.out or options.folders[0]
     check({"out": NewFolder}, {"out": str(folder)})
-    harness = harness_tables(scored)
-    if not folders:
-        folder.mkdir(parents=True, exist_ok=True)
-        _write(folder, harness_content(scored))
-        _print(results(), harness, options.format)
-        return
-    runs, damaged = gather(folders)
+    runs, damaged = gather(options.folders)
     summaries, failed = summarised([_referring(it, options.reference) for it in pooled(runs)])
     damaged += failed
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +48,9 @@ def report(arguments: Sequence[str]) -> None:
         "pairs": [asdict(pair) for pair in pairs],
         "damaged": damaged,
     }
-    _write(folder, content | harness_content(scored))
+    as_json = json.dumps(content, indent=1)
+    write_whole(folder / "report.json", as_json)
+    print_json(as_json)
     console = results()
     if options.layout is not None:
         tables = layout(options.layout, list(summaries.values()), folder, reports)
@@ -67,14 +59,12 @@ def report(arguments: Sequence[str]) -> None:
     tables += detail_tables(summaries) if options.details else []
     by_label = {label: summary.run for label, summary in summaries.items()}
     tables += settings_tables(by_label) if options.pairs else []
-    _print(console, [*tables, *harness], options.format)
+    _print(console, tables, options.format)
     if options.format is not None:
         return
     for label, summary in summaries.items():
         if (found := finding_of(summary)) is not None:
             console.print(plain(": ".join(filter(None, (label, found.sentence)))))
-    for line in best_gamma_lines(best_gammas(list(summaries.values()))):
-        console.print(plain(line))
     if options.pairs and not pairs:
         console.print("no pairs: it takes two runs with a drafter and finished prompts in common")
     for line in [*_unfinished(summaries), *(f"left out: {line}" for line in damaged)]:
@@ -93,7 +83,7 @@ def _options(arguments: Sequence[str], layouts: Sequence[str]) -> Namespace:
     parser = argument_parser(
         "report",
         description="Gathers runs of `outrider compare`, unfinished ones included, into one table"
-        " and one page. Samples of lm-evaluation-harness are compared beside them.",
+        " and one page.",
     )
     parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="a run, or a sweep")
     parser.add_argument("--out", type=Path, help="the folder to write to (default: the first DIR)")
@@ -139,12 +129,6 @@ def layout(name: str, summaries: Sequence[Summary], folder: Path, reports: Repor
     write_whole(path, reports.layouts[name](measured))
     remarks(stderr=False).print(plain(path), soft_wrap=True)
     return []
-
-
-def _write(folder: Path, content: Mapping[str, Any]) -> None:
-    as_json = json.dumps(content, indent=1)
-    write_whole(folder / "report.json", as_json)
-    print_json(as_json)
 
 
 def _print(console: Console, tables: Sequence[Table], form: str | None) -> None:
