@@ -9,24 +9,11 @@ assume that each draft token is accepted with the same probability `alpha`, inde
 2.3529...
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, final
+from typing import Annotated
 
 from outrider.base.bounds import NonNegative, Share, checked
 from outrider.base.errors import require
 from outrider.base.expectations import AtLeast
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Values:
-    """What a figure is drawn for. Each figure takes those that it has no axis for."""
-
-    alphas: Sequence[float]
-    gammas: Sequence[int]
-    costs: Sequence[float]
-    c_hat: float
 
 
 def expected_tokens(alpha: float, gamma: int) -> float:

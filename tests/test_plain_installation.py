@@ -50,7 +50,7 @@ def compared(folder: Path) -> list[str]:
 
 TABULAR = ["generate", "target=tabular", "prompt=[0,1]"]
 LACKING = {
-    "view": ["theory", "paper=figure2"],
+    "view": ["view", "."],
     "training": ["train"],
     "launchers": [*TABULAR, "hydra/launcher=joblib", "-m"],
     "slurm": [*TABULAR, "hydra/launcher=outrider_slurm", "-m"],

@@ -3,18 +3,14 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from pkgutil import resolve_name
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
 from outrider import theory as formulas
 from outrider.base.errors import require
-from outrider.base.folders import write_whole
-from outrider.base.terminal import plain, print_json, remarks, results
-from outrider.extras.theory.settings import TABLE1, Theory, values
-from outrider.extras.theory.speculation_profile import read_profile
+from outrider.base.terminal import print_json, remarks, results
+from outrider.extras.theory.settings import Theory, values
 
 HEADINGS = {
     "alpha": "alpha",
@@ -42,29 +38,19 @@ LEGEND = {
 }
 """By figure, what it is."""
 
-PROFILE_LEGEND = {
-    "tokens per call": "1 + the marginal acceptance rates up to gamma, as measured",
-    "r'": LEGEND["r'"],
-    "speedup": "tokens per call over c gamma + 1 (Leviathan et al. 2211.17192, Theorem 3.8)",
-}
-
 
 def theory(settings: Theory) -> None:
     """Prints a row of predictions for each combination of alpha, gamma and c.
 
-    With `profile=` it prints what a drafter's measured acceptance predicts for each draft length.
-    With `paper=` it prints the paper's table, or writes the figure.
+    With `paper=table1` it prints the paper's table.
     """
-    if settings.profile is not None:
-        _print_profile(Path(settings.profile), values(settings.c))
-        return
     alphas, gammas, costs = map(values, (settings.alpha, settings.gamma, settings.c))
-    c_hat, layout = settings.c_hat, settings.layout
-    if layout is None:
+    c_hat = settings.c_hat
+    if settings.layout is None:
         rows = [predictions(*row, c_hat) for row in itertools.product(alphas, gammas, costs)]
         operations = f"operations over plain ones at c_hat={c_hat or 0:g} (Theorem 3.11)"
         _print_rows(rows, LEGEND if c_hat is None else LEGEND | {"ops": operations})
-    elif layout == TABLE1:
+    else:
         require(len(alphas) == len(gammas), "gamma", gammas, "as many values as alpha has")
         pairs = zip(alphas, gammas, strict=True)
         rows = [predictions(*pair, costs[0], c_hat or 0) for pair in pairs]
@@ -76,28 +62,6 @@ def theory(settings: Theory) -> None:
             table.add_row(f"{row['alpha']:g}", f"{row['gamma']}", *factors)
         results().print(table)
         print_json([_finite(row) for row in rows])
-    else:
-        wanted = formulas.Values(alphas, gammas, costs, c_hat or 0)
-        path = Path(settings.out or f"{layout.rpartition(':')[2]}.png")
-        write_whole(path, resolve_name(layout)(wanted))
-        results().print(plain(path), soft_wrap=True)
-        print_json({"figure": str(path)})
-
-
-def _print_profile(path: Path, costs: Sequence[float]) -> None:
-    profile = read_profile(path)
-    tokens = profile.tokens_by_length()
-    rows: list[dict[str, float]] = [
-        {
-            "gamma": gamma,
-            "c": c,
-            "tokens": tokens[gamma],
-            "filled": formulas.filled_share(tokens[gamma], gamma),
-            "speedup": tokens[gamma] / (c * gamma + 1),
-        }
-        for gamma, c in itertools.product(tokens, costs)
-    ]
-    _print_rows(rows, PROFILE_LEGEND)
 
 
 def _print_rows(rows: Sequence[Mapping[str, float]], legend: Mapping[str, str]) -> None:

@@ -8,8 +8,7 @@ def register_commands(register: RegisterCommand) -> None:
     run = "outrider.extras.theory.command:theory"
     settings = "outrider.extras.theory.settings:Theory"
     about = "the papers' predictions"
-    # The extra is for its figures alone.
-    register(Command("theory", about, run, json=True, settings=settings, extra="view"))
+    register(Command("theory", about, run, json=True, settings=settings))
 
 
 @hookimpl

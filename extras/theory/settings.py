@@ -2,17 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, final
+from typing import Annotated, Any, Literal, final
 
-from outrider.base.bounds import NewFile, NonNegative, Share
-from outrider.base.expectations import AtLeast, Like
-
-TABLE1 = "table1"
-"""The layout that is a table; any other is a figure, the place of a function that draws it."""
-
-Layout = Annotated[
-    str, Like(f"{TABLE1}|.*:.*", f"{TABLE1}, or the place of a figure, module:function")
-]
+from outrider.base.bounds import NonNegative, Share
+from outrider.base.expectations import AtLeast
 
 
 @final
@@ -22,9 +15,7 @@ class Theory:
     gamma: Annotated[int, AtLeast(0)] | Annotated[Sequence[Annotated[int, AtLeast(0)]], AtLeast(1)]
     c: NonNegative | Annotated[Sequence[NonNegative], AtLeast(1)]
     c_hat: NonNegative | None
-    profile: str | None
-    layout: Layout | None
-    out: NewFile | None
+    layout: Literal["table1"] | None
 
 
 def values(setting: Any) -> list[Any]:

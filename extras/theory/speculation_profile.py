@@ -6,81 +6,15 @@ mocker reads its conditional rates, vLLM's synthetic acceptance the marginal one
 
 import json
 from collections.abc import Mapping
-from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, final
+from typing import Any, final
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
-
-from outrider.base.contents import json_in
-from outrider.base.errors import ConfigError
 from outrider.base.folders import write_whole
-from outrider.lab.runs.files import reason_of
 from outrider.lab.runs.report import Report
 from outrider.lab.runs.row import Row
-from outrider.lab.runs.speculation_profile import NAME, TOLERANCE, Subject, class_name, profile
+from outrider.lab.runs.speculation_profile import NAME, Subject, class_name, profile
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.acceptance import Acceptance
-
-Rate = Annotated[float, Field(ge=0, le=1)]
-
-
-class SpeculationProfile(BaseModel):
-    """The entries of a profile that the format's rules are about; see `read_profile`."""
-
-    schema_version: Literal["1.0"]
-    measured: Literal[True]
-    method: str | None = None
-    num_speculative_tokens: Annotated[int, Field(ge=1)]
-    verification_method: Literal["longest_prefix", "block"]
-    conditional_accept_rates: list[Rate]
-    marginal_accept_rates: list[Rate]
-    mean_accept_length: Annotated[float, Field(ge=1)]
-    accept_length_model: Literal["chain_analytic", "measured_per_k"]
-    accept_length_by_k: dict[str, float]
-
-    @model_validator(mode="after")
-    def _agree(self) -> "SpeculationProfile":
-        tokens, marginal = self.num_speculative_tokens, self.marginal_accept_rates
-        for name in ("conditional_accept_rates", "marginal_accept_rates"):
-            if len(getattr(self, name)) != tokens:
-                raise ValueError(f"expected {tokens} {name}, one for each speculative token")
-        if any(after > before + 1e-9 for before, after in pairwise(marginal)):
-            raise ValueError("expected marginal_accept_rates that do not rise")
-        gap = abs(1 + sum(marginal) - self.mean_accept_length)
-        if self.verification_method == "longest_prefix" and gap > TOLERANCE:
-            raise ValueError(
-                f"mean_accept_length={self.mean_accept_length}: expected {1 + sum(marginal):.3f},"
-                " which the marginal_accept_rates imply"
-            )
-        return self
-
-    def tokens_by_length(self) -> dict[int, float]:
-        """Returns the expected tokens of a round, by the number of speculative tokens.
-
-        A draft of fewer tokens is the beginning of a longer one where `accept_length_model` is
-        "chain_analytic"; else there are only the lengths that were measured.
-        """
-        if self.accept_length_model == "measured_per_k":
-            return {int(length): tokens for length, tokens in self.accept_length_by_k.items()}
-        rates = self.marginal_accept_rates
-        return {length: 1 + sum(rates[:length]) for length in range(1, len(rates) + 1)}
-
-
-def read_profile(path: Path) -> SpeculationProfile:
-    """Returns a profile of ours or of another tool.
-
-    Raises `ConfigError` if there is no such file, or it breaks a rule of the format; the message
-    says which.
-    """
-    try:
-        return SpeculationProfile.model_validate(json_in(path))
-    except OSError as error:
-        raise ConfigError(f"profile={str(path)!r}: expected a file ({error.strerror})") from None
-    except ValidationError as error:
-        raise ConfigError(f"{path}: {reason_of(error).removeprefix(': ')}") from None
-    except ValueError as error:
-        raise ConfigError(f"{path}: expected JSON ({error})") from None
 
 
 @final

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from outrider.extras.view.plotting import Canvas, Figure, Plot, Rows, drawn, short
-from outrider.extras.view.task_figures import plot_heat_map, plots_by_task
+from outrider.extras.view.task_figures import plot_speedups_by_task, timed_tasks
 from outrider.lab.runs.labels import labelled
 from outrider.lab.runs.row import Row, ceilings
 from outrider.lab.runs.run import Run
@@ -46,12 +46,11 @@ def figures(rows: Rows, times: Mapping[str, ScoreTimes]) -> dict[str, Figure]:
         plots["acceptance_by_depth"] = _plot_depths
     if any(row.prediction for row in all_rows):
         plots["speedup_over_gamma"] = _plot_speedups
-        if len(rows) > 1 and len({row.gamma for row in all_rows}) > 1:
-            plots["speedup_heat_map"] = plot_heat_map
         plots["tokens_against_cost"] = plot_pareto
     if any(len(curve) > 1 for run in times.values() for curve in run.values()):
         plots["time_over_rows"] = partial(plot_score_times, times=times)
-    plots |= plots_by_task(rows)
+    if len(timed_tasks(rows)) > 1:
+        plots["speedup_by_task"] = plot_speedups_by_task
     return {name: drawn(plot, rows=rows) for name, plot in plots.items()}
 
 

@@ -1,106 +1,17 @@
-"""The figures of papers: Leviathan et al.'s (2211.17192), Chen et al.'s (2302.01318)."""
+"""The figure of Chen et al. (2302.01318)."""
 
-import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import cycle
-
-import numpy as np
 
 from outrider import theory
-from outrider.extras.view.plotting import COLOURS, LINE_STYLES, Canvas, Figure, as_png, drawn
+from outrider.extras.view.plotting import LINE_STYLES, Canvas, Figure, drawn
 from outrider.lab.runs.row import Row, drafted
 from outrider.lab.runs.summary import Summary
 from outrider.lab.tables.layouts import samplings
-from outrider.theory import Values
-
-ALPHAS = np.linspace(0, 1, 101)[:-1].tolist()
-"""The alphas of a curve."""
-
-TRACED = 24
-"""How many tokens the traced text has."""
 
 TOKENS = 128
 """The tokens of a sample."""
-
-
-def figure(name: str, values: Values) -> Figure:
-    return drawn(lambda on: FIGURES[name](on, values), rows={})
-
-
-def plot_tokens(on: Canvas, values: Values) -> None:
-    """Figure 2: the expected tokens per call."""
-    for gamma, colour in zip(values.gammas, cycle(COLOURS), strict=False):
-        tokens = [theory.expected_tokens(alpha, gamma) for alpha in ALPHAS]
-        on.axes.plot(ALPHAS, tokens, color=colour, label=f"gamma {gamma}")
-    _finish(on, "expected tokens per call")
-
-
-def plot_optimal_gamma(on: Canvas, values: Values) -> None:
-    """Figure 3: the gamma with the largest expected speedup."""
-    for c, colour in zip(values.costs, cycle(COLOURS), strict=False):
-        gammas = [theory.optimal_gamma(alpha, c) for alpha in ALPHAS]
-        on.axes.step(ALPHAS, gammas, where="mid", color=colour, label=f"c {c:g}")
-    _finish(on, "gamma with the largest speedup")
-
-
-def plot_speedup(on: Canvas, values: Values) -> None:
-    """Figure 4: the speedup, and the factor by which the arithmetic operations grow."""
-    for gamma, colour in zip(values.gammas, cycle(COLOURS), strict=False):
-        speedups = [theory.walltime_improvement(alpha, gamma, values.costs[0]) for alpha in ALPHAS]
-        operations = [theory.operations(alpha, gamma, values.c_hat) for alpha in ALPHAS]
-        on.axes.plot(ALPHAS, speedups, color=colour, label=f"gamma {gamma}")
-        on.axes.plot(ALPHAS, operations, color=colour, linestyle="--")
-    _finish(on, "speedup (lines), operations (dashes)")
-
-
-def plot_trace(on: Canvas, values: Values) -> None:
-    """Figure 5: the target's and the drafter's calls over time, for a text of `TRACED` tokens.
-
-    Each text takes the expected number of rounds. The last row is plain decoding.
-    """
-    alpha, c = values.alphas[0], values.costs[0]
-    names = []
-    for row, gamma in enumerate([*values.gammas, 0]):
-        rounds = math.ceil(TRACED / theory.expected_tokens(alpha, gamma))
-        drafting = gamma * c
-        starts = [number * (drafting + 1) for number in range(rounds)]
-        drafts = [(start + step * c, c) for start in starts for step in range(gamma)]
-        calls = [(start + drafting, 1.0) for start in starts]
-        line = partial(on.axes.broken_barh, yrange=(row - 0.3, 0.6), edgecolor="white")
-        line(drafts, facecolors=COLOURS[5], linewidth=0.1)
-        line(calls, facecolors=COLOURS[3], linewidth=0.4)
-        names.append(f"gamma {gamma}" if gamma else "plain")
-    for colour, label in ((COLOURS[3], "target"), (COLOURS[5], "drafter")):
-        on.axes.plot([], [], color=colour, linewidth=6, label=label)
-    on.axes.set_yticks(range(len(names)), names)
-    on.axes.invert_yaxis()
-    on.finish(f"time of {TRACED} tokens, in target calls (alpha {alpha:g}, c {c:g})")
-
-
-FIGURES: dict[str, Callable[[Canvas, Values], None]] = {
-    "figure2": plot_tokens,
-    "figure3": plot_optimal_gamma,
-    "figure4": plot_speedup,
-    "figure5": plot_trace,
-}
-"""By name, the function that draws it."""
-
-
-def as_file(name: str, values: Values) -> bytes:
-    return as_png(figure(name, values))
-
-
-figure2: Callable[[Values], bytes] = partial(as_file, "figure2")
-figure3: Callable[[Values], bytes] = partial(as_file, "figure3")
-figure4: Callable[[Values], bytes] = partial(as_file, "figure4")
-figure5: Callable[[Values], bytes] = partial(as_file, "figure5")
-
-
-def _finish(on: Canvas, label: str) -> None:
-    on.axes.set_xlim(0, 1)
-    on.finish("alpha", label, from_0=True)
 
 
 def chen_figure1(summaries: Sequence[Summary]) -> Figure:

@@ -30,7 +30,7 @@ def test_a_sweep_is_gathered(run: Any, quick: list[str], tmp_path: Path) -> None
         for gamma in (1, 2, 3)
         for drafter in ("none", "prompt_lookup", "bigram")
     }
-    assert (tmp_path / "all" / "speedup_heat_map.png").is_file()
+    assert (tmp_path / "all" / "speedup.png").is_file()
     assert "Unfinished" in (tmp_path / "all" / "report.html").read_text()
 
 

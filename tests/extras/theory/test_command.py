@@ -1,18 +1,14 @@
 """`outrider theory` prints the papers' own numbers."""
 
-import json
 import math
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from outrider import theory as formulas
 from outrider.extras.theory.command import predictions
-from outrider.extras.view.paper_figures import ALPHAS, FIGURES, TRACED, figure
-from outrider.theory import Values
 
 
 def rows(printed: str) -> list[list[float]]:
@@ -80,39 +76,6 @@ def test_table_1_is_the_papers(run: Any, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_each_figure_of_the_paper_is_one_command(run: Any, tmp_path: Path, name: str) -> None:
-    assert run("theory", f"paper={name}")[0] == 0
-    image = Image.open(tmp_path / f"{name}.png")
-    assert len(image.getcolors(1 << 20) or []) > 20  # something is drawn
-
-
-def curves(name: str, values: Values) -> dict[str, list[float]]:
-    """Returns the heights of each line of a figure, by its label."""
-    axes = figure(name, values).axes[0]
-    return {str(line.get_label()): [*map(float, line.get_ydata())] for line in axes.lines}
-
-
-def test_the_curves_are_the_formulas() -> None:
-    values = Values(alphas=[0.75], gammas=[3, 7], costs=[0.02, 0.1], c_hat=0.05)
-    at = ALPHAS.index(0.8)
-    tokens = curves("figure2", values)
-    assert tokens["gamma 3"][at] == formulas.expected_tokens(0.8, 3)
-    assert tokens["gamma 7"][at] == formulas.expected_tokens(0.8, 7)
-    assert curves("figure3", values)["c 0.1"][at] == formulas.optimal_gamma(0.8, 0.1)
-    figure4 = figure("figure4", values).axes[0].lines
-    speed, operations = (line.get_ydata()[at] for line in figure4[:2])
-    assert speed == formulas.walltime_improvement(0.8, 3, 0.02)
-    assert operations == formulas.operations(0.8, 3, 0.05)
-
-
-def test_the_trace_has_a_block_for_every_call() -> None:
-    axes = figure("figure5", Values([0.75], [3], [0.1], 0)).axes[0]
-    drafts, calls, _, plain = (len(blocks.get_paths()) for blocks in axes.collections)
-    assert calls == math.ceil(TRACED / formulas.expected_tokens(0.75, 3))
-    assert (drafts, plain) == (3 * calls, TRACED)
-
-
 def test_an_oracle_that_pays_nothing_has_no_bound() -> None:
     assert predictions(1, 3, 0, None)["oracle"] == math.inf
 
@@ -120,22 +83,3 @@ def test_an_oracle_that_pays_nothing_has_no_bound() -> None:
 def test_no_draft_is_the_best_where_drafting_does_not_pay() -> None:
     row = predictions(0.1, 3, 0.5, None)
     assert (row["optimal_gamma"], row["optimal_speedup"], row["smallest_gain"]) == (0, 1, 1)
-
-
-def test_a_measured_profile_takes_the_place_of_alpha(run: Any, tmp_path: Path) -> None:
-    profile = {
-        "schema_version": "1.0", "measured": True, "method": "eagle3", "num_speculative_tokens": 3,
-        "verification_method": "longest_prefix", "conditional_accept_rates": [0.8, 0.75, 0.5],
-        "marginal_accept_rates": [0.8, 0.6, 0.3], "mean_accept_length": 2.7,
-        "accept_length_model": "chain_analytic", "accept_length_by_k": {"3": 2.7},
-    }  # fmt: skip
-    path = tmp_path / "speculation_profile.json"
-    path.write_text(json.dumps(profile))
-    out = run.done("theory", f"profile={path}", "c=.1")
-    expected = [[1, 1.8, 1.8 / 1.1], [2, 2.4, 2 / 1], [3, 2.7, 2.7 / 1.3]]
-    assert [[row[0], row[2], row[4]] for row in rows(out)] == [
-        pytest.approx(row, abs=6e-4) for row in expected
-    ]
-    path.write_text(json.dumps(profile | {"accept_length_model": "measured_per_k"}))
-    out = run.done("theory", f"profile={path}", "c=.1")
-    assert figures(out)[0] == 3  # other lengths were not measured

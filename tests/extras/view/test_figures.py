@@ -20,7 +20,7 @@ from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.verifiers.lenient import Lenient
 
-DISTRIBUTIONS = {"alpha", "tokens_over_gamma", "acceptance_by_depth", "categories"}
+DISTRIBUTIONS = {"alpha", "tokens_over_gamma", "acceptance_by_depth"}
 CLOCKS = {
     "alpha_tested", "block_efficiency", "speedup", "speedup_by_task", "speedup_over_gamma",
     "tokens_against_cost", "time_over_rows",
@@ -48,24 +48,6 @@ def test_figures_with_data_are_drawn(
         image = Image.open(BytesIO(as_png(figure)))
         assert image.width == 840
         assert len(image.getcolors(1 << 20) or []) > 20  # something is drawn
-
-
-def test_runs_of_several_gammas_are_a_grid_of_speedups(
-    run_in: Callable[..., Any], tmp_path: Path
-) -> None:
-    rows = {
-        f"gamma {gamma}": Summary(
-            run_in(tmp_path / str(gamma), gamma=gamma, protocol="decode").run
-        ).rows
-        for gamma in (1, 2)
-    }
-    drawn = figures(rows, {})
-    (axes,) = drawn["speedup_heat_map"].axes
-    shown = [text.get_text() for text in axes.texts if text.get_visible()]
-    drafted = [row for run in rows.values() for row in run if row.counts and row.counts.drafted]
-    assert len(shown) == len(drafted)
-    assert sum(text.endswith("*") for text in shown) == len({row.drafter for row in drafted})
-    assert [label.get_text() for label in axes.get_xticklabels()] == list(rows)
 
 
 def test_a_lossy_rule_has_a_figure_of_its_own(run_in: Callable[..., Any], tmp_path: Path) -> None:
