@@ -31,7 +31,7 @@ QUICK = {
     "compare": ["max_new_tokens=2", "data.limit=1"],
     "demo": ["max_new_tokens=2", "data.limit=1"],
     "bench": [
-        *("max_new_tokens=4", "repeats=1", "rows=[1]", "batches=[1]"),
+        *("max_new_tokens=4", "repeats=1", "batches=[1]"),
         "peers.transformers=false",
     ],  # beside it in tests/commands/test_bench.py
     "train": ["max_new_tokens=8"],

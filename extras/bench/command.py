@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ from outrider.extras.bench.entrants import OUTRIDER_PLAIN, Entrant, entrants
 from outrider.extras.bench.measure import (
     Run,
     differences,
-    measure_curves,
     measure_runs,
     speed_ratio,
+    speeds_by_batch,
 )
 from outrider.extras.bench.report import (
     BenchResult,
@@ -33,7 +34,6 @@ from outrider.extras.bench.report import (
 )
 from outrider.extras.bench.settings import Bench
 from outrider.extras.bench.worker import Worker
-from outrider.lab.measuring.machine import memory_bandwidth
 from outrider.lab.runs.report import Report
 from outrider.plugins.config import build
 from outrider.plugins.reading import plain_settings, plain_values
@@ -84,12 +84,10 @@ def bench(config: Bench) -> None:
         for name, worker in workers.items():
             if worker is not reference and name not in together:
                 worker.close()  # large batches need the memory
-        task = progress.add_task("curves", total=1 + len(config.batches))
-        curves = measure_curves(
-            reference, together, texts, settings, lambda: progress.advance(task)
-        )
-        bandwidth = memory_bandwidth()
-        weight_bytes = int(reference.ask({"ask": "weights"})["bytes"])
+        task = progress.add_task("curves", total=len(config.batches))
+        writers = {"": reference, **together}
+        step = partial(progress.advance, task)
+        curves = speeds_by_batch(writers, texts, settings, step)
         pairs = [(it.name, rival) for it in participants for rival in it.rivals if rival in workers]
         ratios = {
             pair: (speed_ratio(runs, *pair), speed_ratio(runs, *pair, alone=True)) for pair in pairs
@@ -102,8 +100,6 @@ def bench(config: Bench) -> None:
         ratios=ratios,
         differences=differing,
         curves=curves,
-        weight_bytes=weight_bytes,
-        bandwidth=bandwidth,
         target_itself=target_itself,
     )
     _report(result, settings, f"{len(prompts)} prompts, gamma {config.gamma}", folder)

@@ -125,41 +125,22 @@ def differences(
 Curve = tuple[list[int], list[float]]
 """The x values and the y values."""
 
-ROWS_CONTEXT, ROWS_REPEATS = 256, 15
-"""The context of the passes whose time is measured by rows, and how often each is timed."""
 
-
-def measure_curves(
-    worker: Worker,
-    together: Mapping[str, Worker],
-    prompts: Sequence[list[int]],
-    settings: Mapping[str, Any],
-    on_step: Callable[[], None],
-) -> dict[str, Curve]:
-    """Returns the curves by name.
-
-    rows: milliseconds of a pass, by the rows that it scores.
-    batches: tokens per second, by the texts written at once, after the prompts have been read.
-    batches with prompts: the same, including the reading of the prompts; also of those entrants
-        that write several texts at once, in turn.
-
-    on_step: is called once, and once for each number of `batches`.
-    worker: Outrider without drafts. together: the workers to write several texts at once.
-    settings: `rows`, `batches` and `max_new_tokens` of the bench's config.
-    """
-    rows = list(settings["rows"])
-    question = {"ask": "rows", "rows": rows, "context": ROWS_CONTEXT, "repeats": ROWS_REPEATS}
-    curves = {"rows": (rows, [1000 * seconds for seconds in worker.ask(question)["times"]])}
-    on_step()
-    return curves | _speeds_by_batch({"": worker, **together}, prompts, settings, on_step)
-
-
-def _speeds_by_batch(
+def speeds_by_batch(
     workers: Mapping[str, Worker],
     prompts: Sequence[list[int]],
     settings: Mapping[str, Any],
     on_step: Callable[[], None],
 ) -> dict[str, Curve]:
+    """Returns tokens per second, by the texts written at once.
+
+    "batches": after the prompts have been read. "batches with prompts": with the reading; also of
+    the entrants that write several texts at once, in turn.
+
+    workers: Outrider without drafts as "", and those to write several texts at once by name.
+    settings: `batches` and `max_new_tokens` of the bench's config.
+    on_step: is called once for each number of `batches`.
+    """
     batches, speeds = list(settings["batches"]), dict[str, list[float]]()
     for batch in batches:
         # More than are in progress at once, so that texts come and go.

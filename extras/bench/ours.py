@@ -1,6 +1,5 @@
 """Outrider as an entrant of the bench: `python -m outrider.extras.bench.ours`."""
 
-import statistics
 import time
 from collections.abc import Callable
 from functools import partial
@@ -18,13 +17,7 @@ from outrider.decoding.generation import Generation
 from outrider.extras.bench.peer import Answer, serve
 from outrider.plugins.config import build
 from outrider.targets.passes.cached_model import refuse_encoder
-from outrider.targets.passes.engine import run_pass
-from outrider.targets.passes.growing_cache import GrowingCache
-from outrider.targets.passes.pass_input import PassInput
 from outrider.verifiers.token import Token
-
-TOKEN = 5
-"""The id that fills passes whose tokens do not matter."""
 
 
 def start(settings: dict[str, Any]) -> Answer:
@@ -74,10 +67,8 @@ def start(settings: dict[str, Any]) -> Answer:
             "ids": target.encode_turns(question["turns"], chat=config.chat)
         },
         "gap": partial(logit_gap, target),
-        "rows": partial(time_passes, target),
         "texts": partial(batch_speed, target, drafter, options),
         "is_target": lambda question: {"is_target": drafter.is_target},
-        "weights": lambda question: {"bytes": _weight_bytes(target.model)},
     }
     return lambda question: answers[question["ask"]](question)
 
@@ -89,26 +80,6 @@ def logit_gap(target: Target, question: dict[str, Any]) -> dict[str, Any]:
     """
     logits = target.open(question["ids"]).score(Draft())[0]
     return {"gap": abs(float(logits[question["one"]] - logits[question["other"]]))}
-
-
-def time_passes(target: Target, question: dict[str, Any]) -> dict[str, Any]:
-    """Returns the median seconds of a pass, for each number of rows that it scores.
-
-    question: `rows`, the numbers of rows, which are timed in turn; `context`, the tokens that are
-        in the cache before; `repeats`, how often each is timed.
-    """
-    model, row_counts, cache = target.model, question["rows"], GrowingCache()
-    run_pass(model, cache, PassInput(torch.full((1, question["context"]), TOKEN), 1))
-    times: dict[int, list[float]] = {count: [] for count in row_counts}
-    for repeat in range(question["repeats"] + 1):
-        for count in row_counts:
-            ids = torch.arange(TOKEN, TOKEN + count)[None]
-            began = time.perf_counter()
-            run_pass(model, cache, PassInput(ids, count))
-            if repeat:  # the first pass of each size makes kernels, and is not counted
-                times[count].append(time.perf_counter() - began)
-            cache.crop(-count)
-    return {"times": [statistics.median(times[count]) for count in row_counts]}
 
 
 def batch_speed(
@@ -142,19 +113,6 @@ def batch_speed(
         tokens += len(round.tokens)
     seconds = time.perf_counter() - began
     return {"decoding": (tokens - first_tokens) / (seconds - reading), "whole": tokens / seconds}
-
-
-def _weight_bytes(model: torch.nn.Module) -> int:
-    """Returns the bytes of a model's matrices, as an engine keeps them, without embeddings."""
-    held: list[Any] = []
-    for module in model.modules():
-        packed = getattr(module, "packed", None)
-        if packed is not None:  # a matrix, or an object that holds one and its scales
-            held += [packed] if isinstance(packed, torch.Tensor) else vars(packed).values()
-        elif not isinstance(module, torch.nn.Embedding):
-            held += [part for part in module.parameters(recurse=False) if part.dim() > 1]
-    parts = (part for part in held if isinstance(part, torch.Tensor))
-    return sum(part.numel() * part.element_size() for part in parts)
 
 
 if __name__ == "__main__":

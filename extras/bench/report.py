@@ -57,8 +57,6 @@ class BenchResult:
 
     start_seconds, peak_bytes: of each worker.
     differences: of greedy texts; None if texts were drawn.
-    weight_bytes: of the weights that a pass of the target reads.
-    bandwidth: the bytes per second that the machine reads from memory.
     target_itself: the entrants whose drafter is the target in weights that lose nothing.
     """
 
@@ -68,8 +66,6 @@ class BenchResult:
     ratios: Ratios
     differences: Sequence[tuple[str, Difference]] | None
     curves: Mapping[str, Curve]
-    weight_bytes: int
-    bandwidth: float
     target_itself: Sequence[str]
 
     def plain(self, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,11 +90,6 @@ class BenchResult:
                 for name, difference in self.differences or []
             ],
             "curves": self.curves,
-            "roofline": {
-                "bytes": self.weight_bytes,
-                "bytes_per_second": self.bandwidth,
-                "tokens_per_second": self.bandwidth / self.weight_bytes,
-            },
         }
 
 
@@ -132,8 +123,7 @@ def bench_table(result: BenchResult, title: str) -> Table:
 
 
 def bench_lines(result: BenchResult) -> list[str]:
-    """Returns the text below the table: ratios, differing texts, the roofline, the curves."""
-    weights, bandwidth = result.weight_bytes, result.bandwidth
+    """Returns the text below the table: ratios, differing texts, the curves."""
     lines = [
         f"{name} is {_with_interval(ratio)} times as fast as {rival}"
         + (f", {_with_interval(alone)} in decoding alone" if alone else "")
@@ -148,10 +138,6 @@ def bench_lines(result: BenchResult) -> list[str]:
         lines.append(f"{', '.join(result.target_itself)}: {ITSELF}")
     if result.differences is not None:
         lines.append(_agreement(result.differences, result.runs))
-    lines.append(
-        f"roofline: {bandwidth / 1e9:.1f} GB/s over {weights / 1e6:.0f} MB of weights is"
-        f" {bandwidth / weights:.1f} tokens/s without drafts"
-    )
     for name, (xs, ys) in result.curves.items():
         lines.append(f"{name}: " + ", ".join(f"{x}: {y:.1f}" for x, y in zip(xs, ys, strict=True)))
     return lines

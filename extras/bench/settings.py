@@ -23,7 +23,6 @@ class Bench(Decoding):
     drafters: Drafters
     peers: Peers
     repeats: Count
-    rows: list[Count]
     batches: list[Count]
     turns: Count
     draft_timeout: Seconds | None

@@ -1,4 +1,4 @@
-"""The machine that measures: what it is, whether it is quiet, how fast it reads and computes."""
+"""The machine that measures: what it is, whether it is quiet, and how fast it computes."""
 
 import os
 import platform
@@ -11,9 +11,6 @@ if TYPE_CHECKING:
 
 BUSY = 1.25
 """The load of each core from which on a machine counts as busy; a run takes up to 1 itself."""
-
-READ = 1 << 29
-"""The bytes whose reading is timed: more than a cache holds."""
 
 ROWS, WIDTH = 8, 2048
 """The product that is timed: the rows of a draft with a square matrix."""
@@ -55,17 +52,6 @@ def busy(load: float | None, cores: int | None) -> str:
 
 REPEATS = 8
 """How often each is timed; the shortest time counts."""
-
-
-def memory_bandwidth() -> float:
-    """Returns the bytes per second that this machine reads from memory.
-
-    Plain decoding reads all weights for each token, so this bounds its speed.
-    """
-    import torch  # here, since whoever asks for the load needs none
-
-    block = torch.ones(READ // 4)
-    return READ / min(timeit.repeat(block.sum, number=1, repeat=REPEATS))
 
 
 def product_seconds(dtype: "torch.dtype") -> float:

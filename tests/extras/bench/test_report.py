@@ -36,5 +36,5 @@ def test_a_drafter_that_is_the_target_is_marked(monkeypatch: pytest.MonkeyPatch)
     settings = {name: name for name in (*parts, "gamma", "budget", "sampling")}
     answer = ours.start(settings)({"ask": "is_target"})
     assert answer == {"is_target": True}
-    result = BenchResult([], {}, {}, {}, [], {}, 1, 1.0, target_itself=["outrider lookup"])
+    result = BenchResult([], {}, {}, {}, [], {}, target_itself=["outrider lookup"])
     assert bench_lines(result)[0] == f"outrider lookup: {ITSELF}"
