@@ -94,7 +94,6 @@ class Compare(Decoding):
     baseline: RunFolder | None
     fail_if: Condition | None
     reports: Reports
-    live: bool
     cache: bool
     resume: bool
     lossy: Lossy

@@ -21,7 +21,6 @@ from outrider.lab.measuring.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.recorded import FILES
 from outrider.lab.measuring.texts import cache_folder
-from outrider.lab.measuring.trial import Watch
 from outrider.lab.measuring.variants import Question, Settings, Variant
 from outrider.lab.runs.identity import certify, identity, provenance, trained_on
 from outrider.lab.tables.table import RATES
@@ -33,7 +32,7 @@ LISTS = ("resume", "drafters", "verifiers", "policies", "reference")
 """The settings that `run.json` does not repeat among its settings."""
 
 SHOWN = (
-    "pairs", "by_task", "live", "objective", "reports", "lossy", "baseline", "fail_if", "out",
+    "pairs", "by_task", "objective", "reports", "lossy", "baseline", "fail_if", "out",
     "cache", "columns",
 )  # fmt: skip
 """The settings that decide what is printed or reported, and nothing else."""
@@ -134,7 +133,7 @@ class Work:
         )
 
     def measure(
-        self, questions: Sequence[Question], done: Sequence[Measurement], watch: Watch | None = None
+        self, questions: Sequence[Question], done: Sequence[Measurement]
     ) -> Iterator[Measurement]:
         """Yields each measurement as soon as it is there; see `outrider.lab.measuring.compare`."""
         for found in measure(
@@ -144,7 +143,6 @@ class Work:
             self._writing,
             protocol=self._settings.protocol,
             done=done,
-            watch=watch,
         ):
             if self._settings.card is not None and found.overlap is not None:
                 # The control is in the card's own figures: a replay has no states.

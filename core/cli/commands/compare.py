@@ -18,7 +18,7 @@ from outrider.cli.comparison import best, print_comparison
 from outrider.cli.gate import Gate
 from outrider.cli.replay import error_of, replayed
 from outrider.cli.reports import chosen_reports
-from outrider.cli.screen import Screen
+from outrider.cli.screen import bars
 from outrider.cli.settings import Compare
 from outrider.cli.work import Work, flags_of_config
 from outrider.lab.measuring.compare import PROTOCOLS
@@ -93,13 +93,12 @@ def measured(settings: Compare) -> Measured:
     folder = HydraConfig.get().runtime.output_dir
     later = f"; afterwards `outrider report {folder}` makes it"
     reports = chosen_reports(settings.reports, later=later)
-    is_live = settings.live and settings.together == 1
     gate = Gate.of(settings.baseline, settings.fail_if)
     work = Work(settings if settings.card is None else replayed(settings))
     with (
         _opened(settings, work.facts, gate) as run_folder,
         advising(lambda: _advice(run_folder)),
-        Screen(live=is_live) as screen,
+        bars() as screen,
     ):
         asked = [prompt for prompt, *_ in work.facts["questions"]]
         answers = "overlap" in PROTOCOLS[settings.protocol]
@@ -112,8 +111,7 @@ def measured(settings: Compare) -> Measured:
         task = screen.add_task(
             "measuring", total=len(all_questions) * each, completed=len(run_folder.measurements)
         )
-        watch = screen.watch if screen.live_texts else None
-        measuring = work.measure(all_questions, tuple(run_folder.measurements), watch)
+        measuring = work.measure(all_questions, tuple(run_folder.measurements))
         try:
             with reports.following(run_folder.run):
                 failure = _store(measuring, run_folder, reports, partial(screen.update, task))

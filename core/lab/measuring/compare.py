@@ -22,7 +22,6 @@ from outrider.lab.measuring.reference import reference
 from outrider.lab.measuring.texts import written
 from outrider.lab.measuring.trial import (
     Failure,
-    Watch,
     decoded,
     recording_failure_of,
     trials,
@@ -110,7 +109,6 @@ def measure(
     *,
     protocol: str = "both",
     done: Sequence[Measurement] = (),
-    watch: Watch | None = None,
 ) -> Iterator[Measurement]:
     """Yields a measurement for each protocol, question and variant, as soon as it is made.
 
@@ -123,7 +121,6 @@ def measure(
     done: what was measured before, and is left out. What was learned from it is learned again, so
         that a run that goes on is the same as one that was not interrupted. Variants that differ in
         what is done are measured apart, each part beside plain decoding.
-    watch: see `trials`.
 
     Raises the `OutriderError` of the first variant that failed, at the end.
     """
@@ -134,7 +131,7 @@ def measure(
             for part in _parts(left, measured):
                 own = [each for each in measured if each.drafter in part]
                 for measurement in _measure_part(
-                    target, part, questions, settings, PROTOCOLS[protocol], own, watch
+                    target, part, questions, settings, PROTOCOLS[protocol], own
                 ):
                     measured.append(measurement)
                     yield measurement
@@ -165,7 +162,6 @@ def _measure_part(  # noqa: PLR0917
     settings: Settings,
     protocols: Sequence[str],
     done: Sequence[Measurement],
-    watch: Watch | None,
 ) -> Iterator[Measurement]:
     known = {(m.protocol, m.prompt, m.turn) for m in done}
     for protocol in protocols:
@@ -189,7 +185,7 @@ def _measure_part(  # noqa: PLR0917
                 learn_again(target, by_repeat, group, settings, done)
             warm_up(target, variants, left[: settings.together], settings)
             for group in groups(left, settings.together):
-                yield from trials(target, by_repeat, group, settings, watch)
+                yield from trials(target, by_repeat, group, settings)
 
 
 def remember(target: Target, variant: Variant, question: Question, text: Sequence[int]) -> None:

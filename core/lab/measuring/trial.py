@@ -2,7 +2,7 @@
 
 import copy
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
@@ -11,7 +11,6 @@ from typing import final
 
 from outrider.base.errors import OutriderError, TargetError
 from outrider.contract.chance import SampledChance
-from outrider.contract.round import Round
 from outrider.contract.target import Target
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.detokenizer import text_of
@@ -54,10 +53,6 @@ def recording_failure_of(name: str, question: Question) -> Iterator[None]:
 WARM_UP = 8
 """Tokens to decode before the clock starts."""
 
-Watch = Callable[[str, Question, Round], None]
-"""Called after each round of a text that is decoded alone, with the name of the variant or of plain
-decoding, the question and the round. The time that it takes is not counted."""
-
 
 def warm_up(
     target: Target,
@@ -77,7 +72,6 @@ def trials(
     by_repeat: Sequence[Mapping[str, Variant]],
     questions: Sequence[Question],
     settings: Settings,
-    watch: Watch | None,
 ) -> Iterator[Measurement]:
     """Decodes the questions together with each variant, as often as the settings say.
 
@@ -85,7 +79,6 @@ def trials(
     first. For a variant that drafts nothing the result is that of plain decoding.
 
     by_repeat: the variants of each repeat; they differ in what they remember.
-    watch: called after each round, if texts are decoded one by one; None for nothing.
     """
     variants = by_repeat[0]
     timed = {name: it for name, it in variants.items() if not isinstance(it.drafter, NoDraft)}
@@ -99,9 +92,8 @@ def trials(
             variant = PLAIN if name == PLAIN_NAME else timed[name]
             if repeat and name in timed:
                 variant = replace(_with_own_policy(before[name]), drafter=repeating[name].drafter)
-            on_round = None if watch is None else partial(watch, name)
             with recording_failure_of(name, questions[0]):
-                texts[name].append(decoded(target, variant, questions, settings, on_round))
+                texts[name].append(decoded(target, variant, questions, settings))
     plain, piece = texts[PLAIN_NAME], cache(partial(piece_of, target))
     scores = [cache(partial(_scores, target, question)) for question in questions]
     for name in variants:
@@ -155,12 +147,8 @@ def decoded(
     variant: Variant,
     questions: Sequence[Question],
     settings: Settings,
-    on_round: Callable[[Question, Round], None] | None = None,
 ) -> list[Generation]:
-    """Returns the text of each question; of several, which are decoded together.
-
-    on_round: called after each round of a text that is decoded alone. Its time is not counted.
-    """
+    """Returns the text of each question; of several, which are decoded together."""
     parts = target, variant.drafter, variant.verifier
     options = variant.lengths(settings)
     options |= {"max_new_tokens": settings.max_new_tokens, "draft_timeout": settings.draft_timeout}
@@ -172,10 +160,6 @@ def decoded(
             *parts, prompts[0], sampling=sampling, policy=variant.policy, **options
         ):
             generation.add(round)
-            if on_round is not None:
-                began = perf_counter()
-                on_round(questions[0], round)
-                generation.began += perf_counter() - began
         return generations
     for number, round in decode_together(
         *parts,

@@ -146,3 +146,25 @@ def test_the_command_that_a_run_records_has_its_own_configs(
     assert shlex.join(again[1:6]) in printed
     run.done(*again[1:], "hydra.run.dir=again")
     assert json.loads(Path("again", "run.json").read_text())["settings"]["gamma"] == 3
+
+
+@pytest.mark.usefixtures("drawn_once")
+def test_the_fastest_stands_first_and_the_page_below(compared: Any, tmp_path: Path) -> None:
+    printed, report = compared("turns=1")
+    is_doubtful = any(row["doubts"] for row in report["rows"])
+    rate = "block_efficiency" if is_doubtful else "speedup"
+    rows = sorted(report["rows"], key=lambda row: -row[rate])
+    order = [row["drafter"].replace("none", "plain decoding") for row in rows]
+    places = [printed.index(f"\n  {name} ") for name in order]
+    assert places == sorted(places), printed
+    assert (tmp_path / "out" / "report.html").as_uri() in printed
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"), [("all", "median"), ("[acceptance_rate,speedup]", "of drafted")]
+)
+def test_columns_are_all_or_those_that_are_named(compared: Any, columns: str, shown: str) -> None:
+    printed, _ = compared("protocol=decode", f"columns={columns}", "reports=[]")
+    head = " ".join(printed.partition("───")[0].split()).rpartition("CPU cores")[2]
+    assert shown in head and "of drafted" in head
+    assert ("per call" in head) == (columns == "all")

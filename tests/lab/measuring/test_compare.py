@@ -17,7 +17,7 @@ from outrider.drafters.suffix import Suffix
 from outrider.lab.measuring import trial
 from outrider.lab.measuring.compare import fit, measure, questions
 from outrider.lab.measuring.measurement import Measurement
-from outrider.lab.measuring.variants import PLAIN_NAME, Settings, Variant
+from outrider.lab.measuring.variants import Settings, Variant
 from outrider.policies.confidence import Confidence
 from outrider.verifiers.token import Token
 
@@ -44,28 +44,6 @@ def test_a_later_turn_holds_the_targets_own_answer(target: Any) -> None:
 def test_answers_are_written_only_on_request(target: Any) -> None:
     asked = questions(target, [TWO_TURNS, ONE_TURN], SETTINGS, chat=False, answers=False)
     assert [bool(question.text) for question in asked] == [True, False, False]
-
-
-def test_every_round_is_told_and_the_clock_stands_still_meanwhile(
-    target: Any, drafters: dict[str, Drafter], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = questions(target, [ONE_TURN], SETTINGS, chat=False, answers=False)
-    variants = {name: Variant(drafter, Token()) for name, drafter in drafters.items()}
-    fit(target, variants)
-    clock, texts = iter(range(0, 10**9, 10**6)), dict[str, list[int]]()
-    monkeypatch.setattr(trial, "perf_counter", lambda: next(clock))  # a million seconds a look
-
-    def watch(name: str, question: Any, round: Any) -> None:
-        assert question is asked[0]
-        texts.setdefault(name, []).extend(round.tokens)
-
-    measured = list(measure(target, variants, asked, SETTINGS, protocol="decode", watch=watch))
-    written = {m.drafter: m.decoding for m in measured}
-    assert set(texts) == {PLAIN_NAME, "lookup", "bigram"}
-    for name in ("lookup", "bigram"):
-        assert texts[name] == tokens_of(written[name].steps)
-        # All that was told is taken off, so that nothing of a million seconds is left.
-        assert written[name].seconds < 0
 
 
 def test_each_protocol_measures_every_drafter_on_every_question(
