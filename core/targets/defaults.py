@@ -93,7 +93,7 @@ class OwnDefaults:
             left_out.discard("forced_bos_token_id")
         self.in_force: dict[str, Any] = {it: found[it] for it in found if it not in left_out}
         self.not_in_force: dict[str, Any] = {it: found[it] for it in found if it in left_out}
-        self._device, self._eos = home(model), sorted(eos)
+        self._model, self._device, self._eos = model, home(model), sorted(eos)
         self._tokenizer = tokenizer
 
     def lines(self) -> list[str]:
@@ -120,48 +120,23 @@ class OwnDefaults:
         return TextDefaults(self._processors(ids, source, limit), stream, self._device)
 
     def _processors(self, ids: Sequence[int], source: Tokens | None, limit: int | None) -> Any:
-        """Returns the processors of `generate`, in its order."""
-        import transformers as hf
+        """Returns the processors that `generate` makes of these defaults."""
+        from transformers import GenerationConfig
 
         start = len(ids) if source is None else 1  # a forced beginning is not the prompt's
         device: Any = self._device  # a word, by their annotations
-        read: Any = torch.tensor([[*(ids if source is None else source)]], device=device)
-        end: Any = torch.tensor(self._eos, device=device) if self._eos else None
-        make: dict[str, Any] = {
-            "sequence_bias": hf.SequenceBiasLogitsProcessor,
-            "encoder_repetition_penalty": lambda penalty: (
-                hf.EncoderRepetitionPenaltyLogitsProcessor(penalty, read)
-            ),
-            "repetition_penalty": hf.RepetitionPenaltyLogitsProcessor,
-            "no_repeat_ngram_size": hf.NoRepeatNGramLogitsProcessor,
-            "encoder_no_repeat_ngram_size": lambda size: hf.EncoderNoRepeatNGramLogitsProcessor(
-                size, read
-            ),
-            "bad_words_ids": lambda words: hf.NoBadWordsLogitsProcessor(words, end),
-            "min_length": lambda length: hf.MinLengthLogitsProcessor(length, end, device),
-            "min_new_tokens": lambda count: hf.MinNewTokensLengthLogitsProcessor(
-                start, count, end, device
-            ),
-            "forced_bos_token_id": hf.ForcedBOSTokenLogitsProcessor,
-            "forced_eos_token_id": lambda token: (
-                None if limit is None else hf.ForcedEOSTokenLogitsProcessor(limit, token, device)
-            ),
-            "exponential_decay_length_penalty": lambda decay: hf.ExponentialDecayLengthPenalty(
-                decay, end, start
-            ),
-            "suppress_tokens": lambda tokens: hf.SuppressTokensLogitsProcessor(tokens, device),
-            "begin_suppress_tokens": lambda tokens: hf.SuppressTokensAtBeginLogitsProcessor(
-                tokens, len(ids), device
-            ),
-        }
-        made = []
-        for name, value in self.in_force.items():
-            try:
-                made.append(make[name](value) if name in make else None)
-            except Exception as error:
-                line = f"default of the model {name}={value!r:.60} raised {described(error)}"
-                raise TargetError(line) from error
-        return hf.LogitsProcessorList(one for one in made if one is not None)
+        read = torch.tensor([[*(ids if source is None else source)]], device=device)
+        try:
+            config: Any = GenerationConfig(**{**self.in_force, "max_length": limit})
+            config.forced_eos_token_id = None if limit is None else config.forced_eos_token_id
+            end = torch.tensor(self._eos, device=device) if self._eos else None
+            config._eos_token_tensor = end
+            make: Any = self._model._get_logits_processor  # of its class, as `generate` has it
+            return make(config, start, read, device=device)
+        except Exception as error:
+            named = ", ".join(f"{name}={value!r:.60}" for name, value in self.in_force.items())
+            line = f"default of the model {named} raised {described(error)}"
+            raise TargetError(line) from error
 
 
 @final
