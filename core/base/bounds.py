@@ -64,9 +64,6 @@ ExistingFile = Annotated[
 ]
 """A path to a file; `~` is the user's home."""
 
-NewFile = Annotated[str, Passes(can_be_written, "a file that can be written, on a disk with room")]
-"""A path that is written to, which is found out before what takes long."""
-
 NewFolder = Annotated[
     str,
     Passes(
@@ -77,7 +74,8 @@ NewFolder = Annotated[
         "a folder that can be written to, on a disk with room",
     ),
 ]
-"""Likewise; there may be a file of weights in its place."""
+"""A path that is written to, which is found out before what takes long; there may be a file of
+weights in its place."""
 
 PLAIN = (str, int, float)
 """Values that are converted; whatever else is handed over stays the object that it is."""

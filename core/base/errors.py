@@ -1,6 +1,7 @@
 """Errors for people: one line with the field, the value and what was expected."""
 
 import difflib
+import re
 import traceback
 from collections.abc import Iterable
 from numbers import Integral
@@ -146,29 +147,13 @@ OTHER_NAMES = {
     "repetition_penalty": "constraint=penalties constraint.repetition_penalty",
     "bad_words_ids": "constraint=penalties constraint.bad_words",
 }
-"""Names of transformers and vLLM, and what settings they are here."""
+"""Names of transformers and vLLM, and what settings they are here, as on the command line."""
 
 
 def _said_here(name: str, known: Iterable[str]) -> str:
-    """Returns how a name of another library is written here; "" if it is none of these settings.
-
-    known: the settings. If some are dotted, it is written as on the command line, else in Python.
-    """
-    words = [word.partition("=")[::2] for word in OTHER_NAMES.get(name, "").split()]
-    tops = {each.partition(".")[0] for each in known}
-    if not words or any(setting.partition(".")[0] not in tops for setting, _ in words):
-        return ""
-    if any("." in each for each in known):
-        return " ".join(f"{setting}={value or '...'}" for setting, value in words)
-    parts: dict[str, dict[str, str]] = {}
-    for setting, value in words:
-        top, _, inner = setting.partition(".")
-        parts.setdefault(top, {})[inner or top] = repr(value) if value else "..."
-    said = []
-    for top, values in parts.items():
-        items = ", ".join(f"{key!r}: {value}" for key, value in values.items())
-        said.append(f"{top}={values[top] if [*values] == [top] else f'{{{items}}}'}")
-    return ", ".join(said)
+    """Returns how a name of another library is written here; "" if it is none of these settings."""
+    said, tops = OTHER_NAMES.get(name, ""), {each.partition(".")[0] for each in known}
+    return said if {re.split("[.=]", word)[0] for word in said.split()} <= tops else ""
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

@@ -4,8 +4,7 @@ import csv as files
 import io
 import itertools
 import re
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -83,28 +82,17 @@ def parquet(
     if fault := fault_of(file):
         raise ConfigError(f"data.path={path!r}: {fault}")
     try:
-        with tables.ParquetFile(file) as table:
-            # Prompts that are skipped are known once their rows are read.
-            wanted = spaced(range(table.metadata.num_rows), None if skip else limit)
-            rows = [*_rows_at(table, wanted)]
+        table = tables.read_table(file)
+        # Prompts that are skipped are known once their rows are read.
+        wanted = spaced(range(table.num_rows), None if skip else limit)
+        rows = table.take(wanted).to_pylist()
     except (pyarrow.ArrowException, ValueError, OverflowError) as error:
         line = message_of(error)
         raise ConfigError(
             f"data.path={path!r}: expected a parquet file that can be read ({line})"
         ) from error
-    named = ((f"{path}, row {number + 1}", row) for number, row in rows)
+    named = ((f"{path}, row {it + 1}", row) for it, row in zip(wanted, rows, strict=True))
     return spaced(collect(named, path, column, skip=skip), limit)
-
-
-def _rows_at(table: Any, wanted: Sequence[int]) -> Iterator[tuple[int, Any]]:
-    """Yields some rows of a parquet file, each with its number; a part is in memory at a time."""
-    end = 0
-    for batch in table.iter_batches():
-        start, end = end, end + len(batch)
-        own = wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]
-        if own:
-            chosen = batch.take([row - start for row in own])
-            yield from zip(own, chosen.to_pylist(), strict=True)
 
 
 def hub(

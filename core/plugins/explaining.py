@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import fields
 from functools import partial
 from inspect import signature
-from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -68,7 +67,8 @@ def _of_error(error: BaseException | None) -> str | None:
         is_gone = isinstance(error, (MissingMandatoryValue, ConfigAttributeError, ConfigKeyError))
         has_value = isinstance(error, (MissingMandatoryValue, ValidationError))
         if key.startswith("hydra.") and not has_value:
-            return f"{key}: no such setting; {_hint_of_hydras(key, error.parent_node)}"
+            hint = similar(key.rpartition(".")[2], error.parent_node or ())
+            return f"{key}: no such setting{hint}"
         return f"{key}: {f'expected a value: {key}=...' if is_gone else str(error).splitlines()[0]}"
     if (mark := getattr(error, "problem_mark", None)) is not None:  # of YAML
         return f"{mark.name}:{mark.line + 1}: {getattr(error, 'problem', 'expected YAML')}"
@@ -90,16 +90,6 @@ def _of_missing(error: MissingConfigException) -> str:
         own = installed().why_missing or own
         return f"{group}={name!r}: {nearest(name, error.options)}{own}"
     return f"{name}.yaml: expected it in a folder that -cd names"
-
-
-def _hint_of_hydras(key: str, beside: Any) -> str:
-    """Returns what a setting of Hydra's may be meant to be. beside: what it would be set in."""
-    if hint := similar(key.rpartition(".")[2], beside or ()).removeprefix("; "):
-        return hint
-    for part in ("launcher", "sweeper"):
-        if key.startswith(f"hydra.{part}."):
-            return f"the {part} has none of that name; hydra/{part}=NAME chooses another"
-    return f"a new one has a plus sign: +{key}=..."
 
 
 def _of_overrides(command: str, overrides: Sequence[str]) -> str | None:
@@ -135,8 +125,6 @@ def _of_override(
         what is meant.
     """
     key, known = override.key_or_group, list(dict.fromkeys([*groups, *keys_of(config)]))
-    if key.startswith("hydra.sweeper.params"):  # which is null, where nothing can be added
-        return f"{key}: expected the values beside --multirun, as in gamma=1,2, or in a file"
     if override.is_add() or override.is_force_add() or key.startswith("hydra"):
         return None
     if key.endswith("_target_"):  # which every part has, though no user sees it

@@ -28,8 +28,7 @@ def write_result(
 ) -> None:
     """Writes the card of a drafter and its prompts' fingerprints into a job's folder.
 
-    The card is `README.md` with a picture of the curve, and its facts are also in `facts.json`. The
-    folder's path is printed.
+    The card is `README.md`, and its facts are also in `facts.json`. The folder's path is printed.
 
     curve: what was measured at each evaluation, with its "step".
     began, facts: when the job began, by `time.monotonic`, and further facts for the card.
@@ -53,11 +52,9 @@ def write_result(
         _table(["", ""], [row for row in told if row[0] != "command"]),
         "On held-out texts, at temperature 1:",
         _table(["step", *names], points),
-        "![curve](curve.png)",
     )
     write_whole(job.out / "README.md", "\n\n".join(parts) + "\n")
     write_whole(job.out / "facts.json", json.dumps(all_facts, indent=1) + "\n")
-    plot_curve(job.out / "curve.png", curve)
     job.console.print(plain(job.out), soft_wrap=True)
 
 
@@ -76,24 +73,6 @@ def origin(target: Target, name: str) -> dict[str, str]:
         "machine": str(made["accelerator"] or made["processor"]),
         "versions": ", ".join(f"{library} {version(library)}" for library in LIBRARIES),
     }
-
-
-def plot_curve(path: Path, curve: Sequence[Mapping[str, float]]) -> None:
-    """Draws the losses, and everything else that was measured, over the steps."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 3.5), layout="constrained")
-    losses, rates = figure.subplots(1, 2)
-    steps = [point["step"] for point in curve]
-    for name in [name for name in curve[-1] if name != "step"]:
-        panel = losses if name in ("loss", "held_out") else rates
-        panel.plot(steps, [point[name] for point in curve], marker="o", label=name)
-    for panel, title in ((losses, "loss, nats"), (rates, "held-out texts, temperature 1")):
-        panel.set(xlabel="step", title=title)
-        panel.grid(alpha=0.3)
-        if panel.lines:
-            panel.legend()
-    figure.savefig(path, dpi=110)
 
 
 def write_fingerprints(folder: Path, target: Target, texts: Sequence[Text]) -> None:

@@ -14,7 +14,6 @@ import pytest
 from outrider import ConfigError
 from outrider.base.bounds import (
     Count,
-    NewFile,
     NewFolder,
     Share,
     check,
@@ -152,7 +151,6 @@ def test_places_to_write_to_are_tried_first(
     file.touch()
     for name in (tmp_path / "new" / "folder", tmp_path, tmp_path / "weights.safetensors"):
         check(hints, {"out": str(name)})
-    check({"out": NewFile}, {"out": str(file)})
     assert [*tmp_path.iterdir()] == [file]
     for name in (file, file / "below", "/proc/new", "x" * 5000):
         with pytest.raises(ConfigError, match=r"^out='.*expected a "):

@@ -68,7 +68,7 @@ def test_parts_are_taken_by_name_as_mappings_and_as_instances(parts: dict[str, A
     ("options", "line"),
     [
         ({"chatt": True}, "chatt: did you mean 'chat'?"),
-        ({"temperature": 0.7}, "temperature: here it is sampling={'temperature': ...}; there are"),
+        ({"temperature": 0.7}, "temperature: here it is sampling.temperature; there are"),
         ({"sampling": {"temprature": 1}}, "sampling.temprature: did you mean 'temperature'?"),
         ({"prompt": ["a", "b"]}, "expected one prompt; outrider.generate_together takes several"),
     ],
