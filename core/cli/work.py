@@ -9,7 +9,6 @@ from typing import Any, final
 from hydra.core.hydra_config import HydraConfig
 
 from outrider.base.errors import ConfigError, require
-from outrider.base.terminal import plain, remarks
 from outrider.cli.replay import questions_of
 from outrider.cli.settings import Compare
 from outrider.cli.variants import variants_of
@@ -151,16 +150,11 @@ class Work:
 
 
 def _check_scores(scores: Mapping[str, Score], prompts: Sequence[Prompt]) -> None:
-    """Prints what users have to know of the scores before the run.
-
-    Raises `ConfigError` if no prompt has the data for a score, or a rate has its name.
-    """
+    """Raises `ConfigError` if no prompt has the data for a score, or a rate has its name."""
     for name, score in scores.items():
         require(name not in RATES, "quality", name, "another name, there is a rate of that name")
         has_data = any(score.judge(prompt, 1) is not None for prompt in prompts)
         require(has_data, "quality", name, f"prompts with {score.needs}")
-        if note := score.note():
-            remarks().print(plain(note), soft_wrap=True)
 
 
 def _engines(target: Target, variants: Mapping[str, Variant]) -> dict[str, str]:

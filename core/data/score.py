@@ -27,10 +27,6 @@ class Score(ABC):
     def judge(self, prompt: Prompt, turn: int) -> Judge | None:
         """Returns what judges the answers to a turn, from 1; None if the prompt lacks the data."""
 
-    def note(self) -> str:
-        """Returns what users have to know before it judges; empty if there is nothing."""
-        return ""
-
 
 @final
 class Rouge2(Score):

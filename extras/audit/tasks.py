@@ -1,7 +1,7 @@
 """Whether drafts change the score of a task: prompts to both engines, and a sequential test."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,9 +20,6 @@ from outrider.extras.audit.promises import Greedy
 from outrider.extras.audit.scores import SCORES, score
 
 FOLDER = Path(__file__).parent / "tasks"
-MARK = "lm_eval:"
-"""What the name of a task of lm-evaluation-harness begins with."""
-
 TOGETHER = 8
 """How many prompts are in the engine at a time."""
 
@@ -70,13 +67,10 @@ def items_of(task: str, max_tokens: int, sampling: Sampling) -> list[Item]:
     """Returns the prompts of a task: one that comes with the package, or a file of JSON lines.
 
     A record has a prompt in any form of data sets, and one of the keys of `SCORES`. `body` is sent
-    with the request as it is, such as `tools`; `max_tokens` is the length of its answer. A name
-    after "lm_eval:" is that of a task of lm-evaluation-harness.
+    with the request as it is, such as `tools`; `max_tokens` is the length of its answer.
 
     Raises `ConfigError` if there is no such task, or a record does not say what is right.
     """
-    if task.startswith(MARK):
-        return [*_of_harness(task, max_tokens, sampling)]
     names = sorted(file.stem for file in FOLDER.glob("*.jsonl"))
     path = FOLDER / f"{task}.jsonl" if task in names else Path(task).expanduser()
     if not path.is_file():
@@ -94,47 +88,6 @@ def items_of(task: str, max_tokens: int, sampling: Sampling) -> list[Item]:
         items.append((request, partial(score, key, record[key])))
     require(bool(items), "task", task, "at least one prompt")
     return items
-
-
-def _of_harness(task: str, max_tokens: int, sampling: Sampling) -> Iterator[tuple[Request, Any]]:
-    """Yields the prompts of a task, each as a user's turn, with what gives an answer its score.
-
-    That is the task's first metric, after its first filter.
-
-    task: a name, or the path of a task's YAML, after `MARK`.
-    max_tokens: the length of an answer, if the task does not say.
-
-    Raises `ConfigError` if there is no such task, or its answers are not texts.
-    """
-    try:
-        from lm_eval.tasks import get_task_dict
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"{task=} needs lm_eval: pip install 'outrider[harness]'") from error
-    try:
-        found = [*get_task_dict([task.removeprefix(MARK)]).values()]
-    except KeyError as error:
-        raise ConfigError(f"{task=}: expected a task of lm_eval: `lm_eval ls tasks`") from error
-    kinds = [getattr(it, "OUTPUT_TYPE", "a group") for it in found]
-    require(kinds == ["generate_until"], "task", task, f"one that writes texts, not {kinds[0]}")
-    found[0].build_all_requests()
-    for instance in found[0].instances:
-        text, settings = instance.args[:2]
-        until = settings.get("until") or ()
-        length = settings.get("max_gen_toks", max_tokens)
-        stop = (until,) if isinstance(until, str) else tuple(until)
-        asked = Request((("user", text),), length, sampling, stop=stop)
-        yield asked, partial(_score, found[0], instance)
-
-
-def _score(task: Any, instance: Any, answer: str) -> float:
-    instance.resps, task._instances = [answer], [instance]
-    task.apply_filters()
-    first = next(iter(instance.filtered_resps.values()))
-    figures: Mapping[str, Any] = task.process_results(instance.doc, [first])
-    name, figure = next(iter(figures.items()))
-    is_number = isinstance(figure, int | float)
-    require(is_number, "task", task.config.task, f"a score of each answer by {name}")
-    return float(figure)
 
 
 def audit_task(

@@ -1,16 +1,12 @@
 """A change of a task's score is found, and none where drafts change nothing."""
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import SimpleNamespace
 from typing import Any, final
 
 import numpy as np
 import pytest
-from tiny import harness
 
-from outrider import ConfigError
 from outrider.contract.sampling import Sampling
 from outrider.extras.audit.client import Choice, Client, Request
 from outrider.extras.audit.scores import SCORES, score
@@ -160,16 +156,3 @@ def test_a_greedy_text_that_differs_at_a_tie_is_the_same(gap: float, better: int
         better,
         1 - better,
     )
-
-
-def test_a_task_of_the_harness_has_its_prompts_and_scores(monkeypatch: Any) -> None:
-    harness.stand_in()
-    tasks = SimpleNamespace(get_task_dict=harness.get_task_dict)
-    monkeypatch.setitem(sys.modules, "lm_eval.tasks", tasks)
-    found = items("lm_eval:adds")
-    assert [it.prompt[0][1] for it, _ in found] == ["Q: 1+1?", "Q: 1+2?", "Q: 1+3?"]
-    assert {(it.max_tokens, it.stop, it.sampling) for it, _ in found} == {(8, ("\n",), WARM)}
-    assert [score_of("It is 3.") for _, score_of in found] == [0, 1, 0]
-    for name, line in (("ranks", "texts, not multiple_choice"), ("none", "a task of lm_eval")):
-        with pytest.raises(ConfigError, match=f"task='lm_eval:{name}': expected .*{line}"):
-            items(f"lm_eval:{name}")
