@@ -181,24 +181,7 @@ def _judged(hint: Any, value: Any, field: str, *, strict: bool) -> Any:
         return judge.validate_python(value, strict=strict)
     except Exception:  # noqa: BLE001  whatever an object's own methods raise
         line = f"{field}={shown(value)}: expected {expected(hint, value)}"
-        raise ConfigError(line + _quotes(hint, value, field)) from None
-
-
-def _quotes(hint: Any, value: Any, field: str) -> str:
-    """Returns how a text is written that was read as another value, such as YAML's `no`."""
-    items = value if isinstance(value, list | tuple) else [value]
-    others = [it for it in items if isinstance(it, int | float | None)]
-    if not others or not _takes_text(hint):
-        return ""
-    example = '"1e3"' if str in (kind for kind, _ in options_of(hint)) else '["1e3"]'
-    return f"; {others[0]} was no text: quotes keep it, as in '{field}={example}'"
-
-
-def _takes_text(hint: Any) -> bool:
-    """Returns whether a value, or an item of a list, may be text."""
-    kinds = [kind for kind, _ in options_of(hint)]
-    lists = (kind for kind in kinds if get_origin(kind) in (list, Sequence))
-    return str in kinds or any(_takes_text(item) for kind in lists for item in get_args(kind))
+        raise ConfigError(line) from None
 
 
 @cache

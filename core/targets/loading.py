@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import torch
 
-from outrider.base.bounds import check, checked
+from outrider.base.bounds import checked
 from outrider.base.errors import ConfigError, OutriderError, TargetError, message_of, require
 from outrider.base.pretrained import TRUST, Model, Tokenizer, read_pretrained
 from outrider.base.terminal import is_quiet, plain, remarks
@@ -109,8 +109,6 @@ def unpacked(model: Any, tokenizer: Any = None, field: str = "target.model") -> 
     Raises `ConfigError` if it is none of these.
     """
     given = model
-    if isinstance(given, int | float):  # what was no text is refused with the quotes to write
-        check({field: str}, {field: given})
     if isinstance(model, list | tuple) and len(model) == 2:
         model, tokenizer = model
     elif not hasattr(model, "config") and hasattr(model, "tokenizer"):

@@ -21,7 +21,7 @@ from outrider.base.bounds import (
     values_of,
 )
 from outrider.base.calling import hints_of
-from outrider.base.expectations import Above, AtLeast, Like, OneOf, Within, expected
+from outrider.base.expectations import Above, AtLeast, OneOf, Within, expected
 
 KNOWN = {"kl": 1, "tv": 2}
 
@@ -81,26 +81,6 @@ class Net:
 def test_plain_values_become_values_of_their_annotation(hint: Any, value: Any, made: Any) -> None:
     (judged,) = values_of({"x": hint}, {"x": value}).values()
     assert judged == made and type(judged) is type(made)
-
-
-@pytest.mark.parametrize("read", [False, 1000.0, 750, None])
-@pytest.mark.parametrize(
-    ("hint", "of", "example"),
-    [
-        (str, None, '"1e3"'),
-        (Annotated[str, OneOf(KNOWN)], None, '"1e3"'),
-        (list[str], list, '["1e3"]'),
-        (Sequence[Annotated[str, Like(".+", "text")] | Sequence[int]], list, '["1e3"]'),
-    ],
-)
-def test_a_text_read_as_another_value_is_refused_with_the_quotes_to_write(
-    hint: Any, of: Any, example: str, read: object
-) -> None:
-    value = read if of is None else ["the", read]
-    with pytest.raises(ConfigError) as caught:
-        values_of({"x": hint}, {"x": value}, "part")
-    quotes = f"; {read} was no text: quotes keep it, as in 'part.x={example}'"
-    assert str(caught.value).endswith(quotes)
 
 
 @pytest.mark.parametrize("value", [{"widht": 3}, {"width": "few"}])

@@ -60,7 +60,7 @@ def test_a_loaded_model_alone_takes_ids(llama: Any, words: Any) -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [None, ("a", "b"), torch.nn.Linear(2, 2), SimpleNamespace(tokenizer=print)],
+    [None, 2024, ("a", "b"), torch.nn.Linear(2, 2), SimpleNamespace(tokenizer=print)],
     ids=lambda given: type(given).__name__,
 )
 def test_a_thing_that_is_no_model_is_one_line(given: Any) -> None:
