@@ -121,13 +121,14 @@ class OwnDefaults:
 
     def _processors(self, ids: Sequence[int], source: Tokens | None, limit: int | None) -> Any:
         """Returns the processors that `generate` makes of these defaults."""
-        from transformers import GenerationConfig
+        import transformers
 
         start = len(ids) if source is None else 1  # a forced beginning is not the prompt's
         device: Any = self._device  # a word, by their annotations
         read = torch.tensor([[*(ids if source is None else source)]], device=device)
         try:
-            config: Any = GenerationConfig(**{**self.in_force, "max_length": limit})
+            make_config: Any = transformers.GenerationConfig
+            config = make_config(**{**self.in_force, "max_length": limit})
             config.forced_eos_token_id = None if limit is None else config.forced_eos_token_id
             end = torch.tensor(self._eos, device=device) if self._eos else None
             config._eos_token_tensor = end
