@@ -1,11 +1,11 @@
 """View: a web server for this machine only, which shows runs and changes nothing."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from threading import Lock
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -19,7 +19,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, described
-from outrider.extras.view.made import made
 from outrider.extras.view.page.contents import SERVED, Follow, drawings, runs_page
 from outrider.extras.view.page.listing import (
     Listed,
@@ -49,6 +48,9 @@ FILES = ("comparison.json", "comparison.parquet", "rounds.parquet", FACTS, LINES
 TEXTS = 20
 """The questions whose texts one page shows."""
 
+KEPT = 16
+"""The pages and runs that are kept, to be shown again."""
+
 HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -61,6 +63,8 @@ HEADERS = {
 """Sent with every answer. A page loads nothing, and runs no script but the one it comes with."""
 
 Page = Callable[[Request], Response]
+
+Result = TypeVar("Result")
 
 
 def app(folders: Sequence[Path], token: str, player: Player | None = None) -> ASGIApp:
@@ -85,7 +89,6 @@ def app(folders: Sequence[Path], token: str, player: Player | None = None) -> AS
     )
     application.state.folders, application.state.token = tuple(folders), token
     application.state.plays, application.state.made = player is not None, {}
-    application.state.lock = Lock()
     return _with_headers(application)
 
 
@@ -108,8 +111,6 @@ async def _answer(page: Page, request: Request) -> Response:
             return page(request)
         except HTTPException:
             raise
-        except TimeoutError:
-            return HTMLResponse(render("waiting", follow=None), status_code=202)
         except ANY_FAULT as error:  # of one run's files; the others are shown
             line = str(error) if isinstance(error, OutriderError) else described(error)
             return PlainTextResponse(line, status_code=500)
@@ -180,7 +181,7 @@ def _runs(request: Request) -> Response:
 
     def drawn() -> tuple[str, list[str], list[str]]:
         """Returns the page, the runs' labels, and what is wrong with those that are left out."""
-        summaries, left_out = _summaries(request, folders, waits=True)
+        summaries, left_out = _summaries(request, folders)
         goes_on = is_active and any(not summary.run.finished for summary in summaries.values())
         follow = Follow(f"state?{query}", now) if goes_on else None
         # Plots would take time from the run that is measured.
@@ -188,7 +189,7 @@ def _runs(request: Request) -> Response:
         labels = {summary.run.folder: label for label, summary in summaries.items()}
         return page, [labels.get(folder, folder.name) for folder in folders], left_out
 
-    page, names, left_out = made(request, (now, query, is_active), drawn)
+    page, names, left_out = _made(request, (now, query, is_active), drawn)
     links = render(
         "served",
         first=next(iter(chosen)),
@@ -262,9 +263,7 @@ def _folder(request: Request, run_id: str) -> Path:
     return folders[run_id]
 
 
-def _summaries(
-    request: Request, folders: Sequence[Path], *, waits: bool = False
-) -> tuple[dict[str, Summary], list[str]]:
+def _summaries(request: Request, folders: Sequence[Path]) -> tuple[dict[str, Summary], list[str]]:
     """Returns the summaries of runs by label, and what is wrong with the others.
 
     They are those of before if the runs are as they were.
@@ -275,4 +274,14 @@ def _summaries(
         summaries, failed = summarised(runs)
         return summaries, damaged + failed
 
-    return made(request, ("summaries", *folders, state(folders)), read, waits=waits)
+    return _made(request, ("summaries", *folders, state(folders)), read)
+
+
+def _made(request: Request, key: Hashable, make: Callable[[], Result]) -> Result:
+    """Returns what is made once for a key; only the last few are kept."""
+    known: dict[Hashable, Any] = request.app.state.made
+    result: Result = known[key] if key in known else make()
+    known[key] = result
+    for old in [*known][:-KEPT]:
+        known.pop(old, None)
+    return result

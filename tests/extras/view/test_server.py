@@ -3,8 +3,7 @@
 import io
 import json
 import shutil
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from outrider.extras.view.page.listing import listed, run_folders
 from outrider.extras.view.server import HEADERS, app
 from outrider.lab.runs.files import LINES
 from outrider.lab.runs.frames import write_json
-from outrider.lab.runs.run import Run, gather
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 
 pytestmark = pytest.mark.usefixtures("drawn_once")
@@ -177,25 +176,6 @@ def test_the_list_is_filtered_and_leads_to_the_runs(opened: Callable[..., Page])
         box.check()
     page.get_by_role("button", name="Compare 2 runs").click()
     expect(page.locator("#rates tbody tr")).to_have_count(6)
-
-
-def test_a_run_that_takes_long_is_announced_and_holds_no_other_page(
-    opened: Callable[..., Page], served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    going, ready = served.id_of("going"), threading.Event()
-
-    def slow(folders: Sequence[Path]) -> Any:
-        assert all(folder.name != "going" for folder in folders) or ready.wait(3600)
-        return gather(folders)
-
-    monkeypatch.setattr("outrider.extras.view.server.gather", slow)
-    monkeypatch.setattr("outrider.extras.view.made.PATIENCE", 0.01)
-    page = opened(f"runs?run={going}")
-    assert "this page opens by itself" in page.inner_text("main")
-    for path in ("", f"texts?run={served.id_of('whole')}", f"runs?run={served.id_of('whole')}"):
-        assert served.get(path)[0] == 200
-    ready.set()
-    expect(page.locator("#rates tbody tr")).to_have_count(3)
 
 
 def test_texts_are_shown_a_few_at_a_time(
