@@ -131,7 +131,7 @@ def beside_transformers(options: argparse.Namespace, model: Mapping[str, str]) -
         own = [f"drafter.{name}={model[name]}" for name in MODEL if name in model]
         sys.argv = [
             *["outrider", "bench", "drafter=small_lm", *own, *texts(options, pair, 0.2, 1.5)],
-            *["repeats=1", "rows=[]", "batches=[]", f"hydra.run.dir={folder}"],
+            *["repeats=1", "batches=[]", f"hydra.run.dir={folder}"],
         ]
         cli.main()
     found: dict[str, Any] = json.loads((folder / "bench.json").read_text())
