@@ -18,6 +18,7 @@ from outrider.decoding.composite import CompositeDrafter
 from outrider.drafters.hybrid import COPY, Entries
 from outrider.plugins.parts import make
 
+NOBODY = -1
 EXPLORE = 0.3
 """The factor of the bonus; a text has too few rounds for that of UCB1."""
 
@@ -53,8 +54,7 @@ class Bandit(CompositeDrafter):
         self.kind: str = kinds[0] if kinds else "chain"
         self._c, self._own = c, np.zeros((count, 3))  # for each: rounds, tokens and their cost
         self._earlier = list[NDArray[np.float64]]()  # the same of texts that have ended
-        self._chosen: int | None = None  # who wrote the draft of this round
-        self._began = 0.0
+        self._chosen, self._began = NOBODY, 0.0
 
     def open(self) -> Self:
         text = super().open()
@@ -70,16 +70,15 @@ class Bandit(CompositeDrafter):
         gains = tokens / np.maximum(costs, 1e-9)
         bonus = np.sqrt(np.log1p(self._own[:, 0].sum()) / np.maximum(rounds, 1e-9))
         bounds = np.where(rounds > 0, gains + EXPLORE * gains.max() * bonus, np.inf)
-        self._chosen = best = int(bounds.argmax())
-        call_drafter(self.parts[best], [(context, pen)])
+        self._chosen = int(bounds.argmax())
+        call_drafter(self.parts[self._chosen], [(context, pen)])
 
     def observe(self, context: Context, draft: Draft, logits: Logits, verdict: Verdict) -> None:
         super().observe(context, draft, logits, verdict)
-        chosen, self._chosen = self._chosen, None
-        if chosen is None:  # another drafter wrote the draft
-            return
-        cost = now() - self._began if self._c is None else 1 + self._c[chosen] * len(draft)
-        if self._c is not None or len(context.tokens) > context.prompt_length:  # it is read first
+        chosen, self._chosen = self._chosen, NOBODY  # another drafter may write the next draft
+        is_first = len(context.tokens) <= context.prompt_length  # the target reads the prompt
+        if chosen != NOBODY and (self._c is not None or not is_first):
+            cost = now() - self._began if self._c is None else 1 + self._c[chosen] * len(draft)
             self._own[chosen] += 1, len(verdict.accepted) + 1, cost
 
     def remember(self, context: Context) -> None:

@@ -44,9 +44,8 @@ def check_its_examples_of_drafts_hold(make: Callable[[], Drafter]) -> None:
             f"{after} {draft.tokens} with the parents {draft.parents}, the example says {parents}"
         )
         for node, prob in enumerate(example.probs or ()):
-            recorded = float(
-                draft.distribution(node, torch.ones(example.vocab_size))[expected[node]]
-            )
+            row = draft.distribution(node, torch.ones(example.vocab_size))
+            recorded = float(row[expected[node]])
             assert abs(recorded - prob) <= TOLERANCE, (
                 f"{after} {expected}, token {node + 1} with probability {recorded:.6f},"
                 f" the example says {prob:.6f}"
@@ -179,10 +178,8 @@ def check_its_examples_of_lengths_hold(make: Callable[[], Policy]) -> None:
 def growing(example: PolicyExample, depth: int) -> Iterator[Draft]:
     """Yields the draft each time that siblings were written, down to a depth."""
     parents = list(range(ROOT, depth - 1) if example.parents is None else example.parents)
-    probabilities = [
-        example.probabilities[min(node, len(example.probabilities) - 1)]
-        for node in range(len(parents))
-    ]
+    last = len(example.probabilities) - 1
+    probabilities = [example.probabilities[min(node, last)] for node in range(len(parents))]
     logits = tuple(torch.tensor([p, 1 - p], dtype=torch.float64).log() for p in probabilities)
     probs = tuple(row.softmax(-1) for row in logits)
     for count in range(1, len(parents) + 1):

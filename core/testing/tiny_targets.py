@@ -162,11 +162,6 @@ def draft_after(
     return write_draft(drafter, target, context, gamma=gamma, **options)
 
 
-def shown_beside(draft: Draft, other: Draft) -> str:
-    """Returns the tokens of a draft that is not the same as another, or that they don't differ."""
-    return "the same from other odds" if draft.tokens == other.tokens else str(draft.tokens)
-
-
 def same_draft(one: Draft, other: Draft) -> bool:
     """Returns whether two drafts have the same tokens, parents and distributions."""
     if (one.tokens, one.parents) != (other.tokens, other.parents):

@@ -75,7 +75,7 @@ def test_good_guesses_save_passes(llama: Any, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_faster_drafter_that_needs_states_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"drafter\.faster=.* without need of hidden_states"):
+    with pytest.raises(ConfigError, match=r"drafter\.faster=.* without the target's states"):
         Hierarchy(faster={"drafter": "eagle", "path": "untrained"})
 
 
