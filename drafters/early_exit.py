@@ -6,7 +6,8 @@ from typing import Any, Self, final
 
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, require
-from outrider.contract.context import Context
+from outrider.contract.context import Context, Features
+from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
@@ -19,6 +20,7 @@ from outrider.drafters.parts.networks.logits import require_readable
 from outrider.drafters.parts.networks.shared_kv import SharedKVDrafting
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.passes.cached_model import CACHE
+from outrider.targets.passes.engine import MODULES, engine_of
 from outrider.targets.passes.first_layers import first_layers, without_final_norm
 
 UNTRAINED_LAYERS = 2
@@ -30,10 +32,10 @@ class EarlyExit(Drafter):
     """Drafts with the target's first layers.
 
     They start each draft on the target's own keys and values, so that only drafted tokens are
-    computed. Their output goes to the target's head (LayerSkip, 2404.16710), or to a small adapter
-    that was trained to predict the target's tokens (Kangaroo, 2404.18911). A target that was
-    trained to exit early needs no adapter. The policy `confidence` stops a draft early, as both
-    papers do.
+    computed; a target that transformers' modules run goes on behind them. Their output goes to the
+    target's head (LayerSkip, 2404.16710), or to a small adapter that was trained to predict the
+    target's tokens (Kangaroo, 2404.18911). A target that was trained to exit early needs no
+    adapter. The policy `confidence` stops a draft early, as both papers do.
 
     layers: how many of the target's layers draft. Defaults to those below the adapter, and without
         an adapter to four fifths of all layers.
@@ -85,6 +87,8 @@ class EarlyExit(Drafter):
                 f"drafter early_exit: {type(target.model).__name__} can't draft on its own cache;"
                 " drafter=small_lm with drafter.layers has a cache of its own"
             )
+        can_resume = self.kind == "chain" and engine_of(model) is MODULES  # others run all layers
+        self._hands_over = can_resume and self._drafting.is_resumed(target)
         self._target = target
 
     def open(self) -> Self:
@@ -97,3 +101,8 @@ class EarlyExit(Drafter):
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         self._drafting.propose_batch(pairs)
+
+    def computed(self, context: Context, draft: Draft) -> Features | None:
+        if not self._hands_over:
+            return None
+        return self._drafting.computed([*context.tokens, *draft.tokens], len(draft) + 1)

@@ -106,6 +106,19 @@ class Drafter(ABC):
         for context, pen in pairs:
             check_returned(self.propose(context, pen))
 
+    def computed(self, context: Context, draft: Draft) -> Features | None:
+        """Returns what the target's own first layers gave for a draft that was just written.
+
+        It is for a drafter that has run those layers (LayerSkip, 2404.16710): the target's pass
+        goes on behind them, if its session can (`Session.resume`). The text is only as right as
+        these numbers, which the conformance kit compares with the target's. None, the default, if
+        there are none.
+
+        Each has a row for the newest token of the text, and one for each node: of k layers,
+        "keys.0" and "values.0" to "keys.k-1" and "values.k-1", and the output, "hidden_states.k".
+        """
+        return None
+
     def answer(self, probes: Draft, logits: Float[Tensor, "probes vocab"]) -> None:
         """Receives the target's logits after each probe that the last draft asked."""
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from outrider.base.errors import ConfigError, TargetError, require
 from outrider.base.pretrained import Tokenizer
 from outrider.contract.constraint import Constraint
-from outrider.contract.context import Tokens
+from outrider.contract.context import Features, Tokens
 from outrider.contract.draft import Draft, Logits, Verdict
 from outrider.contract.prompt import (
     are_messages,
@@ -56,6 +56,15 @@ class Session(ABC):
         judge: a `Judge` of the draft, or None. The next `score` overwrites the verdict.
         """
         return self.score(draft), None
+
+    def resume(self, draft: Draft, computed: Features) -> Logits:
+        """Returns what `score` does, given what the first layers compute for the draft.
+
+        This one has no use for it. Override it if the session can go on behind those layers.
+
+        computed: as a drafter's `computed` returns it.
+        """
+        return self.score(draft)
 
     @abstractmethod
     def commit(self, verdict: Verdict) -> None:

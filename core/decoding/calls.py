@@ -12,7 +12,7 @@ from outrider.base.calling import Unusable, calling, returned
 from outrider.base.errors import DrafterError, shown
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Constraint
-from outrider.contract.context import Context
+from outrider.contract.context import Context, Features
 from outrider.contract.draft import ROOT, Draft, Verdict
 from outrider.contract.drafter import Drafter, check_returned
 from outrider.contract.pen import Pen
@@ -86,6 +86,19 @@ def call_drafter(
             drafts = "a draft" if len(pairs) == 1 else f"{len(pairs)} drafts"
             line = f"took longer than {timeout:g} s for {drafts} (draft_timeout)"
             raise DrafterError(line).with_traceback(error.__traceback__) from error
+
+
+def computed_by(drafter: Drafter, context: Context, draft: Draft) -> Features | None:
+    """Returns what a drafter has computed of the target for its draft.
+
+    Raises `DrafterError` if it failed, or returned too few or many rows.
+    """
+    with calling("drafter", drafter):
+        computed = drafter.computed(context, draft)
+        for name, rows in (computed or {}).items():
+            if len(rows) != len(draft) + 1:
+                raise Unusable(f"computed {len(rows)} rows of {name}, expected {len(draft) + 1}")
+        return computed
 
 
 def depth_of(policy: Policy, gamma: int) -> int:

@@ -19,7 +19,7 @@ from outrider.decoding.batches.continuous_batch import Batch
 from outrider.decoding.calls import computing, encoded
 from outrider.decoding.clock import Lap
 from outrider.decoding.kinds import check_takes, require_kind
-from outrider.decoding.rounds import finish, judge_of, propose, remember
+from outrider.decoding.rounds import finish, propose, remember, score
 from outrider.decoding.run import ActiveText, Lossy, Run, begin_text
 from outrider.plugins.parts import make
 from outrider.plugins.roles import Named
@@ -116,9 +116,8 @@ def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
     while stop is None:
         with computing(run.target):
             proposal = propose(run, text)
-            lap, judge = Lap(), judge_of(run, text, proposal)
-            with calling("target", text.session):
-                logits, verdict = text.session.score_and_judge(proposal.to_score, judge)
+            lap = Lap()
+            logits, verdict = score(run, text, proposal)
             round = finish(run, text, proposal, logits, lap.end(), decided=verdict)
         stop = round.stop
         if stop is not None:

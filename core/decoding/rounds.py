@@ -23,6 +23,7 @@ from outrider.contract.verifier import Scores
 from outrider.decoding.calls import (
     call_drafter,
     checked_scores,
+    computed_by,
     depth_of,
     ends,
     goes_on,
@@ -113,6 +114,20 @@ def judge_of(run: Run, text: ActiveText, proposal: Proposal) -> Judge | None:
         return None
     with calling("verifier", run.verifier):
         return Judge.of(text.verifier, proposal.draft, run.sampling, text.unknown(text.chance))
+
+
+def score(
+    run: Run, text: ActiveText, proposal: Proposal
+) -> tuple[Logits, Callable[[], Verdict] | None]:
+    """Returns the target's logits for a proposal, and what reads the verdict if that is decided."""
+    draft, computed = proposal.draft, None
+    if draft and not proposal.probes:
+        computed = computed_by(text.drafter, proposal.context, draft)
+    judge = None if computed else judge_of(run, text, proposal)
+    with calling("target", text.session):
+        if computed:
+            return text.session.resume(draft, computed), None
+        return text.session.score_and_judge(proposal.to_score, judge)
 
 
 def finish(

@@ -18,6 +18,7 @@ from outrider.targets.tabular import TabularTarget
 from outrider.testing.drafter_distributions import NARROW, PROMPTS, assert_as_new
 from outrider.testing.exact import Setup, loop_text
 from outrider.testing.generators import played_twice
+from outrider.testing.target_texts import assert_resumed
 from outrider.testing.tiny_targets import (
     SAMPLED,
     VOCAB_SIZE,
@@ -165,6 +166,19 @@ def check_leaves_the_context_alone(make: Make) -> None:
         assert source == list(original.source or ()), f"changed the source to {source}"
         for name, rows in before.items():
             assert torch.equal(features[name], rows), f"changed the {name} of the context"
+
+
+def check_what_it_computed_is_the_targets(make: Make) -> None:
+    """The target gives the scores of a draft and of the next one from what a drafter hands over of
+    its first layers as it does alone.
+    """
+    drafter, target = opened(make)
+    for prompt in (prompt for prompt in PROMPTS if len(prompt) > 1):
+        context = context_after(drafter, target, prompt)
+        draft = write_draft(drafter, target, context, gamma=4)
+        computed = drafter.computed(context, draft) if draft else None
+        if computed:
+            assert_resumed(target, prompt, draft, computed)
 
 
 def check_is_deterministic_when_greedy(make: Make) -> None:

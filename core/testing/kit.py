@@ -83,6 +83,10 @@ def _rows(part: Any, thorough: bool) -> Sequence[tuple[Any, ...]]:
             (True, *drafters.CHECKS),
             (part.observes, *drafter_histories.OBSERVING),  # which says best what is left over
             (True, *drafter_distributions.CHECKS),
+            (
+                type(part).computed is not Drafter.computed,
+                drafters.check_what_it_computed_is_the_targets,
+            ),
             (part.kind == "paths", drafters.check_paths_are_of_one_length),
             (is_steady, drafter_distributions.check_is_autoregressive_if_it_says_so),
             (part.needs <= {SOURCE}, drafter_distributions.check_the_source_is_part_of_the_context),

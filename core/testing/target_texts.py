@@ -8,9 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.draft import ROOT, Draft, Verdict
-from outrider.contract.target import Target
-from outrider.targets.readings import Plain, Reading, spread_over
+from outrider.contract.context import Features
+from outrider.contract.draft import ROOT, Draft, Logits, Verdict
+from outrider.contract.target import Session, Target
+from outrider.targets.readings import Plain, Reading, Text, read, spread_over
 from outrider.testing.conditionals import Conditionals
 
 LENGTHS = (18, 3, 9)
@@ -92,6 +93,23 @@ def assert_right(readings: Iterable[Reading]) -> None:
             f"logits of shape {tuple(rows.shape)}: expected {tuple(expected.shape)} ({case})"
         )
         assert_near(rows.double().softmax(-1), expected.double().softmax(-1), expected.dtype, case)
+
+
+def assert_resumed(target: Target, prompt: Sequence[int], draft: Draft, computed: Features) -> None:
+    """Raises AssertionError unless a target scores a chain and what follows as by all its layers.
+
+    computed: what the first layers give for the draft, as `Session.resume` takes it.
+    """
+    session = target.open(prompt[:-1])
+    session.score(Draft())
+    session.commit(Verdict((), prompt[-1]))
+    accepted = tuple(range(len(draft) - 1))
+    rounds = [{0: (draft, Verdict(accepted, 0))}, {0: (Draft(), Verdict((), 0))}]
+
+    def resume(sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Logits]:
+        return [sessions[0].resume(drafts[0], computed if drafts[0] else {})]
+
+    assert_right(read([Text(session, prompt)], rounds, plain_rows(target), resume))
 
 
 def assert_near(

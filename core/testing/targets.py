@@ -13,12 +13,13 @@ from outrider.contract.context import Context
 from outrider.contract.draft import Draft, Verdict
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.contract.target import Target
+from outrider.contract.target import Session, Target
 from outrider.decoding.decode import decode
 from outrider.targets.readings import Reading, Text, chain_rounds, read
 from outrider.testing.generators import played_twice
 from outrider.testing.target_texts import (
     NEW,
+    assert_resumed,
     assert_right,
     next_tokens,
     others,
@@ -105,6 +106,20 @@ def check_a_tree_equals_its_paths(make: Make) -> str | None:
     rounds = [{0: (tree(tokens), Verdict(path, tokens[-1]))} for path in ((1, 3), ())]
     assert_right(read([Text(target.open(prompt), prompt)], rounds, plain_rows(target)))
     return None
+
+
+def check_a_pass_goes_on_behind_layers(make: Make) -> None:
+    """Where a session goes on behind the first layer, a draft is scored from what that gives for it
+    as by all layers, and so is what comes next.
+    """
+    target, needs = make(), frozenset({"cache", "hidden_states.1"})
+    prompt, draft = prompts_for(target)[0], Draft.chain(next_tokens(target)[:3])
+    if needs <= target.offers and type(target.open(prompt)).resume is not Session.resume:
+        session = target.open([*prompt, *draft.tokens], needs)
+        session.score(Draft())
+        features, count = session.features(), len(draft) + 1
+        names = ("keys.0", "values.0", "hidden_states.1")
+        assert_resumed(target, prompt, draft, {name: features[name][-count:] for name in names})
 
 
 def check_sessions_are_independent(make: Make) -> None:
@@ -215,6 +230,7 @@ CHECKS = (
     check_a_rollback_forgets_what_was_rejected,
     check_rounds_follow_each_other,
     check_a_tree_equals_its_paths,
+    check_a_pass_goes_on_behind_layers,
     check_sessions_are_independent,
     check_offers_work,
     check_what_is_not_offered_is_refused,

@@ -4,9 +4,11 @@ import copy
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import pytest
 import torch
 
 from outrider import Constraint, Context, Draft, Drafter, Pen, Verdict, decode, decode_together
+from outrider.base.errors import DrafterError
 from outrider.contract.composition import ask
 from outrider.contract.context import Features
 from outrider.decoding.clock import Lap
@@ -143,6 +145,21 @@ def test_an_observer_is_shown_the_states_of_every_node() -> None:
             session = target.open([*tokens, *path], ObservesStates.needs)
             session.score(Draft())
             torch.testing.assert_close(row, session.features()["hidden_states"][-1])
+
+
+class ComputesTooLittle(Drafter):
+    def propose(self, context: Context, pen: Pen) -> None:
+        while pen.open:
+            pen.write(2)
+
+    def computed(self, context: Context, draft: Draft) -> Features:
+        return {"keys.0": torch.zeros(len(draft), 1, 1)}
+
+
+def test_a_drafter_that_computed_too_few_rows_is_named() -> None:
+    rounds = decode(TARGET, ComputesTooLittle(), SampleMatch(), PROMPT, gamma=2)
+    with pytest.raises(DrafterError, match=r"ComputesTooLittle.*2 rows of keys\.0, expected 3"):
+        list(rounds)
 
 
 class AllowsOne(Constraint):

@@ -11,9 +11,13 @@ from tiny.parts import held
 from tiny.published import PublishedNetwork, Refused, causal_mask
 from torch import Tensor
 from torch.nn.functional import rms_norm
-from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
+from transformers.models.llama.modeling_llama import (
+    LlamaDecoderLayer,
+    LlamaMLP,
+    LlamaRotaryEmbedding,
+)
 
-from outrider import ConfigError, Context, Sampling, Tokens, decode
+from outrider import ConfigError, Context, Drafter, Sampling, Tokens, decode
 from outrider.drafters.early_exit import EarlyExit
 from outrider.drafters.parts.networks.adapter import Adapter
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
@@ -64,6 +68,33 @@ def test_without_an_adapter_drafts_are_those_of_the_first_layers(
         torch.testing.assert_close(drafts[1].probs, drafts[0].probs, rtol=1e-9, atol=1e-12)
         assert reads == ([1, 1, 1] if tree is None else [1, 2, 2])
         text = [*text, drafts[0].tokens[0], 7] if seed < 2 else [*text[:4], seed]
+
+
+@pytest.mark.parametrize("path", [None, "untrained"])
+def test_the_target_resumes_behind_the_layers_that_have_drafted(
+    llama: Any, path: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 4 layers, 2 draft 4 tokens: 28 times a layer reads a token in a round, or 20."""
+    target = TransformersTarget(llama(num_hidden_layers=4, eos_token_id=None).double())
+    run, read = LlamaMLP.forward, list[int]()
+
+    def watched(part: Any, states: Tensor) -> Any:
+        read.append(states.shape[1])
+        return run(part, states)
+
+    drafter, texts = bound(EarlyExit(2, path), target), []
+    monkeypatch.setattr(LlamaMLP, "forward", watched)
+    for expected in (20, 28):
+        rounds = []
+        for round in decode(target, drafter, Token(), TEXT, gamma=4, max_new_tokens=24):
+            whole = round.drafted == 4 and bool(rounds)  # the first round reads the prompt
+            rounds.append(round)
+            assert not whole or sum(read) == expected
+            read.clear()
+        assert sum(round.accepted for round in rounds) not in (0, 4 * len(rounds))
+        texts.append([token for round in rounds for token in round.tokens])
+        monkeypatch.setattr(EarlyExit, "computed", Drafter.computed)
+    assert texts[0] == texts[1]
 
 
 def adapted(model: Any, weights: Mapping[str, Tensor], text: Sequence[int]) -> Any:

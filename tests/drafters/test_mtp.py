@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -198,29 +199,30 @@ def test_several_layers_keep_the_contract(
     check(make)
 
 
-@pytest.mark.parametrize("kind", ["qwen3_next", "glm4_moe"])
-def test_a_gguf_file_of_a_model_has_its_layer(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "layers"), [("qwen3_next", 1), ("glm4_moe", 1), ("glm4_moe", 3)])
+def test_a_gguf_file_of_a_model_has_its_layers(kind: str, layers: int, tmp_path: Path) -> None:
     """There, norms of Qwen3-Next are stored as what they multiply by."""
-    family = TestPublished()
+    family: PublishedNetwork = TestPublished() if layers == 1 else TestSeveralLayers()
     target = family.target(None, kind)
-    tensors = family.folder(tmp_path, target, kind)
-    prefix, layer = FUSION[kind][-1], len(target.model.get_decoder().layers)
+    tensors, first = family.folder(tmp_path, target, kind), len(target.model.get_decoder().layers)
     if kind == "qwen3_next":
-        names = {"mtp.pre_fc_norm_embedding.": "mtp.enorm.", "mtp.fc.": "mtp.eh_proj."}
-        names |= {"mtp.pre_fc_norm_hidden.": "mtp.hnorm.", "mtp.norm.": "mtp.shared_head.norm."}
-        tensors = replace_prefixes(tensors, names | {"mtp.layers.0.": "mtp."})
+        own, parts = f"model.layers.{first}.", ("enorm", "hnorm", "eh_proj", "shared_head.norm")
+        published = dict(zip(FUSION[kind], parts, strict=False))
+        names = {f"mtp.{part}.": f"{own}{name}." for part, name in published.items()}
+        tensors = replace_prefixes(tensors, names | {"mtp.layers.0.": own})
     count = len(layer_of(kind).mlp.experts.down_proj)
-    for part in ("gate", "up", "down"):
-        each = [tensors.pop(f"{prefix}mlp.experts.{n}.{part}_proj.weight") for n in range(count)]
-        tensors[f"{prefix}mlp.experts.{part}_proj"] = torch.stack(each)
-    named = {theirs(name, prefix, layer): rows for name, rows in tensors.items()}
+    for number, part in product(range(first, first + layers), ("gate", "up", "down")):
+        experts = f"model.layers.{number}.mlp.experts."
+        each = [tensors.pop(f"{experts}{n}.{part}_proj.weight") for n in range(count)]
+        tensors[f"{experts}{part}_proj"] = torch.stack(each)
+    named = {theirs(name, "model.layers."): rows for name, rows in tensors.items()}
     if kind == "qwen3_next":
         named |= {name: rows + 1 for name, rows in named.items() if "norm" in name}
-        gate = f"blk.{layer}.ffn_gate_inp_shexp.weight"
+        gate = f"blk.{first}.ffn_gate_inp_shexp.weight"
         named[gate] = named[gate][0]
     named |= {"blk.0.attn_norm.weight": torch.ones(32), "output_norm.weight": torch.ones(32)}
-    entries = {"block_count": layer + 1, "nextn_predict_layers": 1, "embedding_length": 32}
-    contents = (kind.replace("_", ""), entries, named)
+    entries = {"block_count": first + layers, "nextn_predict_layers": layers}
+    contents = (kind.replace("_", ""), entries | {"embedding_length": 32}, named)
     assert_same_drafts(Mtp, target, tmp_path, contents)
 
 

@@ -242,6 +242,36 @@ class SpoilsTheCache(Drafter):
             rows.zero_()
 
 
+class ComputesALayer(Drafter):
+    """Hands over what the target's first layer gives for its draft, from a session of its own."""
+
+    needs = frozenset({"cache", "hidden_states.1"})
+    wrong = ""
+
+    def bind(self, target: Target) -> None:
+        self.target = target
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        while pen.open:
+            pen.write(1)
+
+    def computed(self, context: Context, draft: Draft) -> dict[str, Tensor]:
+        session = self.target.open([*context.tokens, *draft.tokens], self.needs)
+        session.score(Draft())
+        return {
+            name: session.features()[name][-1 - len(draft) :] * (0.9 if name == self.wrong else 1)
+            for name in ("keys.0", "values.0", "hidden_states.1")
+        }
+
+
+class ComputesOtherStates(ComputesALayer):
+    wrong = "hidden_states.1"
+
+
+class ComputesOtherKeys(ComputesALayer):
+    wrong = "keys.0"
+
+
 class CountsItsCalls(Drafter):
     def __init__(self) -> None:
         self.calls = 0
@@ -688,6 +718,7 @@ CAUGHT: dict[Callable[[Callable[[], Drafter]], Any], Sequence[Callable[[], Draft
     of_drafts.check_goes_back_to_a_shorter_text: [OneBehind, KeyedByLength, SharesItsCache],
     of_drafts.check_follows_what_was_accepted: [NeverSeesTheBonus, LeaksTheFifthToken],
     of_drafts.check_leaves_the_context_alone: [SpoilsTheStates, SpoilsTheCache, Vandal],
+    of_drafts.check_what_it_computed_is_the_targets: [ComputesOtherStates, ComputesOtherKeys],
     of_drafts.check_is_deterministic_when_greedy: [RollsDice],
     of_drafts.check_greedy_text_is_the_targets: [SpoilsTheTarget],
     of_drafts.check_batched_drafts_equal_single_ones: [KeyedByRowOfTheBatch, MixesUpItsBatch],
@@ -745,6 +776,11 @@ def test_the_thorough_check_catches_its_faulty_part(
     check(Honest)
     with pytest.raises(AssertionError):
         check(part)
+
+
+def test_a_drafter_may_hand_over_the_states_of_a_layer() -> None:
+    drafters.check_what_it_computed_is_the_targets(ComputesALayer)
+    drafters.check_greedy_text_is_the_targets(ComputesALayer)
 
 
 def test_a_long_history_is_checked_if_asked_for() -> None:

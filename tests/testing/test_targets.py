@@ -10,6 +10,7 @@ from tiny.toy_target import VOCABULARY, Plain, PlainBatch, PlainSession, Seen
 from torch import Tensor
 
 from outrider import ConfigError, Draft, Verdict
+from outrider.contract.context import Features
 from outrider.contract.target import Session, Target
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
@@ -135,6 +136,24 @@ class OffersAll(Plain):
     offers = frozenset({"states"}) | targets._Needy.needs
 
 
+class GoesOnElsewhere(PlainSession):
+    """Takes what its first layer gave for that of other tokens."""
+
+    def features(self) -> dict[str, Tensor]:
+        rows = torch.tensor(self.cache + self.nodes).double()
+        return dict.fromkeys(("keys.0", "values.0", "hidden_states.1"), rows)
+
+    def resume(self, draft: Draft, computed: Features) -> Tensor:
+        return self.score(draft).roll(len(computed), -1)
+
+
+class Resumed(Plain):
+    offers = frozenset({"cache", "hidden_states.1"})
+
+    def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
+        return GoesOnElsewhere(list(tokens), needs)
+
+
 class NoReason(Plain):
     trees, no_trees = False, ""
 
@@ -146,6 +165,7 @@ CAUGHT: dict[Callable[[Any], Any], list[Any]] = {
     targets.check_a_rollback_forgets_what_was_rejected: [ForgetsNothing, CountsRejectedPositions],
     targets.check_rounds_follow_each_other: [LosesALongAcceptance],
     targets.check_a_tree_equals_its_paths: [IgnoresTheTreeMask, KeepsTheFirstPath, NoReason],
+    targets.check_a_pass_goes_on_behind_layers: [Resumed],
     targets.check_sessions_are_independent: [SharedCache],
     targets.check_offers_work: [OffersWhatItLacks, NewFeatures],
     targets.check_what_is_not_offered_is_refused: [ShowsMore, TakesAnyIds, OffersAll],

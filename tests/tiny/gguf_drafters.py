@@ -44,16 +44,13 @@ ROOT = {
 """The names that llama.cpp's tables give to published ones, before the last part."""
 
 
-def theirs(name: str, prefix: str, layer: int | None = None) -> str:
-    """Returns the name of a published tensor in a file. layer: its number, if not in the name."""
+def theirs(name: str, prefix: str) -> str:
+    """Returns the name of a published tensor in a file. prefix: what layers' names begin with."""
+    part, _, suffix = name.rpartition(".")
     if not name.startswith(prefix):
-        part, _, suffix = name.rpartition(".")
         return f"{ROOT.get(part, part)}.{suffix}" if part else name
-    inner = name.removeprefix(prefix)
-    if layer is None:
-        number, _, inner = inner.partition(".")
-        layer = int(number)
-    part, _, suffix = inner.rpartition(".")
+    layer, _, inner = name.removeprefix(prefix).partition(".")
+    part = inner.rpartition(".")[0]
     return f"blk.{layer}.{BARE.get(inner) or f'{LAYER[part]}.{suffix}'}"
 
 

@@ -1,6 +1,6 @@
 """A transformers model with the key-value cache of one text, and the session on it."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, final
 
 import torch
@@ -9,13 +9,15 @@ from torch import Tensor
 
 from outrider.base.errors import TargetError, require
 from outrider.base.pretrained import Model
+from outrider.contract.context import Features
 from outrider.contract.devices import placed
 from outrider.contract.draft import Draft, Logits, Verdict
 from outrider.contract.judge import Judge
 from outrider.contract.target import Session, Target
 from outrider.targets.passes.encoded import EncodedCache, has_encoder
-from outrider.targets.passes.engine import engine_of, run_pass
+from outrider.targets.passes.engine import MODULES, engine_of, run_pass
 from outrider.targets.passes.first_layers import depth
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.masks import TreeMask, additive_mask, tree_mask
 from outrider.targets.passes.pass_input import PART, Pass, PassCache, PassInput, StaticPass
@@ -27,6 +29,7 @@ from outrider.targets.passes.recurrent import (
     layer_types,
     new_cache,
 )
+from outrider.targets.passes.resumed import resume_pass
 
 NewIds = Sequence[int] | Int[Tensor, "tokens"]
 """The ids of a pass, which only the device may know."""
@@ -51,6 +54,8 @@ class CachedModel:
         "hidden_states.7" the output of the first seven layers; "cache" gives "keys.0" and
         "values.0", those of the first layer [tokens, heads, dim], and so on.
     source: the encoder's input, if the model has an encoder. Such a model has no features.
+    computed: what the first layers gave for the tokens of the next pass. Only the others run in it,
+        if transformers' modules run them, and no state of the first ones is kept.
 
     Raises `TargetError` for a model whose state can't be rolled back, and for an encoder without a
     source or a source without an encoder.
@@ -65,6 +70,7 @@ class CachedModel:
         self._device = home(model)
         self._state_of = {name: state_number(name) for name in features if name.startswith(HIDDEN)}
         self._shows_cache = CACHE in features
+        self.computed: Features = {}
         self._states = {name: GrowingTensor() for name in self._state_of}
         self._cache: Any = new_cache(model) if source is None else EncodedCache(model, source)
 
@@ -119,9 +125,16 @@ class CachedModel:
             mask = additive_mask(sees, self.model.dtype)[None, None]
             positions = placed(tree.positions, self._device)[None]
         ids = placed(tokens, self._device)[None]
-        return run_pass(
-            self.model, self._cache, PassInput(ids, rows, mask, positions, states, judge)
-        )
+        inputs = PassInput(ids, rows, mask, positions, states, judge)
+        computed, self.computed = self.computed, {}
+        layers = sum(name.startswith("keys.") for name in computed)
+        is_plain = engine_of(self.model) is MODULES and isinstance(self._cache, GrowingCache)
+        if not (layers and is_plain) or any(0 <= number < layers for number in states):
+            return run_pass(self.model, self._cache, inputs)
+        output = computed[f"{HIDDEN}.{layers}"][None]
+        result = resume_pass(self.model, self._cache, inputs, layers, output)
+        self.lend(computed, 0, len(tokens))
+        return result
 
     def read_ahead(self, tokens: Sequence[int]) -> list[int]:
         """Reads a text's next tokens as a chain, except the last part; returns that part.
@@ -144,13 +157,14 @@ class CachedModel:
         for states in self._states.values():
             states.crop(self.length)
 
-    def lend(self, features: Mapping[str, Tensor], first: int, last: int) -> None:
+    def lend(self, features: Features, first: int, last: int) -> None:
         """Appends another model's keys and values of a text, from token `first` to before `last`.
 
-        features: "keys.0", "values.0" and so on, of at least as many layers as the model has.
+        features: "keys.0", "values.0" and so on, of the model's layers or the first of them.
         """
         dtype = engine_of(self.model).cache_dtype(self.model)
-        for layer in range(depth(self.model)):
+        layers = sum(name.startswith("keys.") for name in features)
+        for layer in range(min(layers, depth(self.model))):
             keys, values = (
                 features[f"{name}.{layer}"][first:last].transpose(0, 1)[None].to(dtype)
                 for name in ("keys", "values")
@@ -191,6 +205,11 @@ class CachedSession(Session):
         tokens = [*self._pending, *draft.tokens]
         result = self._cached.feed_and_judge(tokens, len(draft) + 1, tree, judge)
         return result.logits[0], result.verdict
+
+    def resume(self, draft: Draft, computed: Features) -> Logits:
+        if len(self._pending) == 1:
+            self._cached.computed = computed
+        return self.score(draft)
 
     def commit(self, verdict: Verdict) -> None:
         drafted, accepted = len(self._draft), verdict.accepted

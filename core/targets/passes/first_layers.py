@@ -1,7 +1,7 @@
 """Early exit and skipped layers: a model of some of another's layers, sharing all its tensors."""
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from threading import get_ident
 from typing import Any
@@ -34,13 +34,8 @@ def first_layers(model: Model, layers: int | None) -> Model:
     field, total = _layer_count(model)
     layers = total * 4 // 5 if layers is None else layers
     require(layers < total, "drafter.layers", layers, f"fewer than the target's {total} layers")
-
-    def shorter(module: nn.Module) -> nn.Module | None:
-        is_list = isinstance(module, nn.ModuleList) and len(module) == total
-        return module[:layers] if is_list else None  # type: ignore[index]
-
     # Each module keeps its own config, which also sizes the tensors that it owns.
-    short: Model = replace_modules(model, shorter)
+    short = replace_layers(model, lambda own: own[:layers])
     is_cut = short is not model
     if is_cut:
         short.config = _shorter_config(model, field, range(layers))
@@ -105,15 +100,10 @@ def some_layers(model: Model, kept: Sequence[int]) -> Model:
 
     Raises `ConfigError` if `model` has no list of layers.
     """
-    field, total = _layer_count(model)
-
-    def shorter(module: nn.Module) -> nn.Module | None:
-        if not (isinstance(module, nn.ModuleList) and len(module) == total):
-            return None
-        layers: Any = module
-        return nn.ModuleList(_numbered(layers[old], new) for new, old in enumerate(kept))
-
-    short: Model = replace_modules(model, shorter)
+    field = _layer_count(model)[0]
+    short = replace_layers(
+        model, lambda own: (_numbered(own[old], new) for new, old in enumerate(kept))
+    )
     require(short is not model, "target", type(model).__name__, "a model with a list of layers")
     short.config = _shorter_config(model, field, kept)
     return short
@@ -207,6 +197,21 @@ class _Note:
     def __call__(self, *_: Any) -> None:
         if get_ident() == self._thread:
             self._ran.add(self._index)
+
+
+def replace_layers(model: Model, replace: Callable[[Any], Iterable[Any]]) -> Model:
+    """Returns a model with other layers, which shares all other parts; itself if it has no list.
+
+    replace: returns the layers in place of a list of them.
+    """
+    total = depth(model)
+
+    def replaced(module: nn.Module) -> nn.Module | None:
+        is_list = isinstance(module, nn.ModuleList) and len(module) == total
+        return nn.ModuleList(replace(module)) if is_list else None
+
+    result: Model = replace_modules(model, replaced)
+    return result
 
 
 def replace_modules(module: Any, replace: Callable[[nn.Module], nn.Module | None]) -> Any:

@@ -28,7 +28,7 @@ from outrider.drafters.parts.networks.layer import (
 from outrider.drafters.parts.networks.logits import LogitRule
 from outrider.drafters.parts.networks.trained import TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.targets.passes.cached_model import CachedModel, NewIds, RowLogits
+from outrider.targets.passes.cached_model import CACHE, CachedModel, NewIds, RowLogits
 from outrider.targets.passes.first_layers import last_norm
 from outrider.targets.passes.masks import TreeMask
 
@@ -110,13 +110,18 @@ class AdaptedModel:
     """Scores further tokens of a text, like a `CachedModel`, with an adapter on layers `below`."""
 
     def __init__(self, below: Model, adapter: Adapter) -> None:
-        self._cached, self._adapter = CachedModel(below), adapter
+        self._cached, self._adapter = CachedModel(below, {CACHE}), adapter
         self._own = KeysAndValues()
 
     @property
     def length(self) -> int:
         """Returns the number of tokens in the caches."""
         return self._cached.length
+
+    @property
+    def features(self) -> dict[str, Tensor]:
+        """Returns the keys and values of the layers below the adapter."""
+        return self._cached.features
 
     @torch.no_grad()
     def feed(self, tokens: NewIds, rows: int, tree: TreeMask | None = None) -> RowLogits:
@@ -153,4 +158,4 @@ def cached_model(
     """Returns a model with an empty cache, and any adapter on top. source: an encoder's input."""
     if adapter is not None:
         return AdaptedModel(model, adapter)
-    return CachedModel(model, (), source)
+    return CachedModel(model, {CACHE}, source)

@@ -154,6 +154,16 @@ class CachedText:
         self._tree = CachedTree(len(self._tokens))
         return logits
 
+    def finish(self, text: Sequence[int]) -> dict[str, Tensor] | None:
+        """Reads a text's last token, and returns all keys and values; None unless it read the rest.
+
+        It is what a draft leaves undone, since nothing is drafted after its last token.
+        """
+        if self._cached is None or self._tokens != text[:-1]:
+            return None
+        self.extend(text[-1:], rows=0)
+        return self._cached.features
+
     def branch(self, paths: Sequence[Sequence[int]]) -> Float[Tensor, "paths vocab"]:
         """Returns the logits after the text and each path, in one pass; the text is unchanged.
 

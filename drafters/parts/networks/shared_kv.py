@@ -9,15 +9,18 @@ from torch import Tensor
 
 from outrider.base.errors import ConfigError, OutriderError
 from outrider.base.pretrained import Model
-from outrider.contract.context import Context, Tokens
-from outrider.contract.draft import Draft
+from outrider.contract.context import Context, Features, Tokens
+from outrider.contract.draft import Draft, Verdict
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.adapter import Adapter, cached_model
 from outrider.drafters.parts.networks.cached_text import CachedText, fit
 from outrider.drafters.parts.trees.shapes import Shape
-from outrider.targets.passes.cached_model import CACHE, CachedModel
+from outrider.targets.passes.cached_model import CACHE, HIDDEN, CachedModel
+from outrider.targets.passes.engine import MODULES, engine_of
+from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.masks import TreeMask
+from outrider.targets.passes.resumed import noting_output
 
 TOGETHER = 64
 """The most drafts in one pass: in a larger one, their logits could differ in the last bits."""
@@ -36,6 +39,9 @@ class SharedKVDrafting:
     ) -> None:
         self._model, self._vocab_size = model, vocab_size
         self._shape, self._adapter = shape, adapter
+        self._outputs: list[Tensor] = []  # of the passes since a text was followed
+        if engine_of(model) is MODULES:
+            model = noting_output(model, self._outputs)
         self._text = CachedText(model, vocab_size, adapter)
 
     def fresh(self) -> "SharedKVDrafting":
@@ -55,6 +61,7 @@ class SharedKVDrafting:
                 self._draft_together(group)
                 continue
             for context, pen in group:
+                self._outputs.clear()
                 base = self._text.follow_shared(context.tokens, context.features)
                 self._text.grow(self._shape, pen, base)
 
@@ -82,17 +89,51 @@ class SharedKVDrafting:
                 newest[row] = pens[row].draw(logits_of_row)
             depth, active = depth + 1, [row for row in active if pens[row].open]
 
+    @torch.no_grad()
+    def computed(self, text: Sequence[int], count: int) -> dict[str, Tensor] | None:
+        """Returns what `Drafter.computed` does for the last `count` tokens of a text.
+
+        They are the newest token of a context, and the chain that was written after it.
+        """
+        features = self._text.finish(text)
+        if features is None:
+            return None
+        rows = {name: states[-count:] for name, states in features.items()}
+        output = torch.cat(self._outputs[-count:], dim=1)[0]
+        return rows | {f"{HIDDEN}.{depth(self._model)}": output}
+
+    def is_resumed(self, target: Target) -> bool:
+        """Returns whether the target gives the same logits behind what the model hands over."""
+
+        def rows(text: Tokens, features: Features | None = None) -> Tensor:
+            session, computed, draft = target.open(text[:2], self._needs), None, Draft.chain([1, 0])
+            session.score(Draft())
+            session.commit(Verdict((), text[2]))
+            if features is not None:
+                drafting = self.fresh()
+                drafting._text.follow_shared(text, features)
+                drafting._text.extend(draft.tokens[:1])
+                computed = drafting.computed([*text, *draft.tokens], 3)
+            scores = session.resume(draft, computed or {})
+            session.commit(Verdict((0,), text[0]))
+            return torch.cat([scores, session.score(Draft())])
+
+        return reads_cache(target, lambda it: rows(it.tokens, it.features), rows, self._needs)
+
+    @property
+    def _needs(self) -> frozenset[str]:
+        return frozenset({CACHE} if self._adapter is None else {CACHE, self._adapter.reads})
+
     def can_start(self, target: Target) -> bool:
         """Returns whether the model gives the same logits on the target's cache as on its own."""
 
         def on_shared(context: Context) -> Tensor:
             return self._text.fresh().follow_shared(context.tokens, context.features)
 
-        needs = {CACHE} if self._adapter is None else {CACHE, self._adapter.reads}
-        return reads_cache(target, on_shared, self._text.fresh().follow, frozenset(needs))
+        return reads_cache(target, on_shared, self._text.fresh().follow, self._needs)
 
 
-Logits = Float[Tensor, "1 vocab"]
+Logits = Float[Tensor, "rows vocab"]
 
 
 def require_readable_cache(
