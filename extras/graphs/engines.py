@@ -13,6 +13,8 @@ from outrider.base.pretrained import Model
 from outrider.contract.programs import Programs
 from outrider.extras.graphs.recordings import Recorded, Recorder, Recordings
 from outrider.extras.graphs.static_cache import StaticCache, uncompiled
+from outrider.targets.batches.batch_cache import BatchCache, BatchEngine
+from outrider.targets.batches.batch_rows import PaddedBatch
 from outrider.targets.passes.encoded import has_encoder
 from outrider.targets.passes.engine import Engine, run_pass
 from outrider.targets.passes.growing_cache import GrowingCache
@@ -163,7 +165,7 @@ class CompiledPasses(StaticPasses):
 
 
 @final
-class RecordedPasses(StaticPasses):
+class RecordedPasses(StaticPasses, BatchEngine):
     """Records the kernels of a model's modules as CUDA graphs, in about a second a size.
 
     The chains of drafters that are networks are recorded too, each as one program; so is what the
@@ -183,8 +185,12 @@ class RecordedPasses(StaticPasses):
             return f"CUDA graphs are recorded on a GPU, and the model is on {home(model).type}"
         return super().refusal(model)
 
-    def faster(self, model: Model) -> Passes:
+    def faster(self, model: Model) -> Recorded:
         return Recorded(uncompiled(model), self._record)
+
+    def new_batch(self, model: Model, sequences: int, capacity: int) -> BatchCache | None:
+        passes: Any = _graphs(model)
+        return None if passes is None else PaddedBatch(model, sequences, capacity, passes)
 
     def programs(self, network: nn.Module) -> Programs | None:
         is_near = all(weight.device.type == "cpu" for weight in network.parameters())

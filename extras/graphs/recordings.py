@@ -1,6 +1,7 @@
 """Functions of tensors that are recorded as CUDA graphs, and replayed with one launch."""
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, final
 
@@ -8,9 +9,12 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from outrider.base.pretrained import Model
 from outrider.contract.judge import Judge
 from outrider.contract.programs import Programs
-from outrider.extras.graphs.static_cache import CAPACITY, lent
+from outrider.extras.graphs.static_cache import CAPACITY, SIZES, lent
+from outrider.targets.batches.batch_rows import BatchPasses, BatchRows
+from outrider.targets.passes.pass_input import Pass, PassInput, run_modules
 
 PLACES = 4
 """How many texts at once have recordings of their own."""
@@ -71,16 +75,19 @@ class Recordings(Programs):
 
 
 @final
-class Recorded:
+class Recorded(BatchPasses):
     """A function of a static cache's passes that replays its kernels, in a second a size.
 
-    A judge decides in the same replay.
+    A judge decides in the same replay. Batches of a power of two of rows are replayed, too.
 
     function: as `uncompiled` returns it. record: as for `Recordings`.
     """
 
+    sizes = SIZES
+
     def __init__(self, function: Callable[..., Any], record: Recorder | None = None) -> None:
         self._function, self._recordings = function, Recordings(record)
+        self._free: dict[int, list[BatchRows]] = {}
 
     def __call__(
         self,
@@ -106,6 +113,28 @@ class Recorded:
             given += judge.given(ids.shape[1], ids.device)
         own = [buffer for layer in buffers.layers for buffer in layer.buffers]
         return self._recordings.play((states, judge and judge.key), run, given, own)
+
+    def lend(self, holder: object, rows: int) -> BatchRows:
+        count = 1 << (rows - 1).bit_length()
+        made: BatchRows = lent(
+            self._free.setdefault(count, []), holder, partial(BatchRows, count, CAPACITY)
+        )
+        return made
+
+    def run(self, model: Model, rows: BatchRows, inputs: PassInput) -> Pass:
+        slots = rows.slots
+
+        def run(ids: Tensor, mask: Tensor, positions: Tensor, places: Tensor) -> Any:
+            slots.texts = torch.arange(len(ids), device=ids.device)[:, None]
+            slots.positions = places
+            own = replace(inputs, ids=ids, mask=mask, positions=positions)
+            result = run_modules(model, rows.cache, own)
+            return result.logits, result.states
+
+        given: Any = [inputs.ids, inputs.mask, inputs.positions, slots.positions]
+        key = inputs.rows, tuple(sorted(inputs.states))
+        logits, states = self._recordings.play(key, run, given, rows.hold(0))
+        return Pass(logits.clone(), {number: state.clone() for number, state in states.items()})
 
 
 def _cuda_recorder() -> Recorder:

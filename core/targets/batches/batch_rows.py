@@ -1,5 +1,6 @@
 """A batch that transformers' own modules read, padded to one length, and its rows in a cache."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, final
@@ -80,6 +81,22 @@ class BatchRows:
             self.lengths[part.row] += len(part)
         return new
 
+    def hold(self, width: int) -> list[Any]:
+        """Makes room for so many tokens of each row, and returns the whole buffers.
+
+        There are none before the first pass.
+        """
+        for layer in self.layers:
+            layer.reserve(width, layer.keys, layer.values)
+        return [buffer for layer in self.layers for buffer in (layer.keys, layer.values)]
+
+    def clear(self) -> None:
+        """Forgets all sequences."""
+        self.numbers = list(range(len(self.numbers)))
+        self.lengths, self._next = [0] * len(self.numbers), len(self.numbers)
+        for layer in self.layers:
+            layer.clear()
+
     def alone(self, row: int) -> Cache:
         """Returns a cache of one sequence, which is a row of this one."""
         known = self.lengths[row]
@@ -118,16 +135,36 @@ class BatchRows:
         self.lengths[row] = start + len(rows)
 
 
+class BatchPasses(ABC):
+    """Passes over all rows of a batch, and over whole buffers.
+
+    sizes: the numbers of tokens of each row that they are about.
+    """
+
+    sizes: Sequence[int]
+
+    @abstractmethod
+    def lend(self, holder: object, rows: int) -> BatchRows:
+        """Returns at least so many rows, for as long as their holder lives."""
+
+    @abstractmethod
+    def run(self, model: Model, rows: BatchRows, inputs: PassInput) -> Pass:
+        """Returns what `run_pass` does, where the rows have been told to write."""
+
+
 @final
 class PaddedBatch(BatchCache):
     """A batch whose passes are about the first rows, so sequences move there as others end.
 
     capacity: how many tokens to make room for at first, such as those of the longest prompt.
+    static: runs passes of a few sizes, after the first.
     """
 
-    def __init__(self, model: Model, sequences: int, capacity: int = 0) -> None:
-        self.model = model
-        self._rows = BatchRows(sequences, capacity)
+    def __init__(
+        self, model: Model, sequences: int, capacity: int = 0, static: BatchPasses | None = None
+    ) -> None:
+        self.model, self._static = model, static
+        self._rows = static.lend(self, sequences) if static else BatchRows(sequences, capacity)
 
     def join(self, active: Collection[int]) -> int:
         row = self._rows.free(active)
@@ -150,13 +187,19 @@ class PaddedBatch(BatchCache):
         states: Collection[int],
         last: Int[Tensor, "texts"] | None = None,
     ) -> list[Pass]:
-        self._move_to_front(numbers)
+        longest = max(len(one) + len(draft) for one, draft in zip(pending, drafts, strict=True))
+        sizes = self._static.sizes if self._static and self._rows.layers else ()
+        size = next((size for size in sizes if size >= longest), 0)
+        if not size:
+            self._move_to_front(numbers)
         new = self._rows.append(numbers, pending, drafts)
-        order = sorted(range(len(new)), key=lambda index: new[index].row)
-        inputs = self._padded([new[index] for index in order], states)
+        inputs = self._padded(new, states, size)
         if last is not None:
-            inputs.ids[:, -1] = last[placed(order, last.device)]
-        result = run_pass(self.model, self._rows.cache, inputs)
+            inputs.ids[placed([part.row for part in new], last.device), -1] = last
+        if size and self._static:
+            result = self._static.run(self.model, self._rows, inputs)
+        else:
+            result = run_pass(self.model, self._rows.cache, inputs)
         end = inputs.ids.shape[1]
         return [part_of(result, part.row, part, end, end - inputs.rows) for part in new]
 
@@ -171,19 +214,23 @@ class PaddedBatch(BatchCache):
         for here, there in zip(free, late, strict=True):
             self._rows.exchange(here, there)
 
-    def _padded(self, new: Sequence[NewTokens], states: Collection[int]) -> PassInput:
+    def _padded(self, new: Sequence[NewTokens], states: Collection[int], size: int) -> PassInput:
         """Returns the input of a pass, and has the layers make room for it.
 
-        new: the tokens of the first rows, in their order.
+        new: the tokens of the first rows, or of some if it has a static `size`, which is not 0.
         """
-        count = max(map(len, new))
+        lengths = self._rows.lengths if size else [0] * len(new)
+        count, texts = size or max(map(len, new)), len(lengths)
         width = max(part.cached for part in new) + count
-        ids = torch.zeros(len(new), count, dtype=torch.long)
-        slots, positions = torch.zeros_like(ids), torch.zeros_like(ids)
+        if size:
+            width = int(self._rows.hold(max(lengths) + count)[0].shape[2])
+        ids = torch.zeros(texts, count, dtype=torch.long)
+        positions = torch.zeros_like(ids)
+        slots = torch.tensor(lengths)[:, None] + torch.arange(count)
         # Padding sees everything, so that no token sees nothing.
-        sees = torch.ones(len(new), count, width, dtype=torch.bool)
-        for row, part in enumerate(new):
-            start = count - len(part)
+        sees = torch.ones(texts, count, width, dtype=torch.bool)
+        for part in new:
+            row, start = part.row, count - len(part)
             tree = tree_mask(part.draft.parents, pending=len(part.pending), cached=part.cached)
             ids[row, start:] = torch.tensor(part.tokens)
             positions[row, start:] = tree.positions
@@ -192,8 +239,8 @@ class PaddedBatch(BatchCache):
             # Padding goes after the sequence's end, where it is never seen and soon overwritten.
             slots[row] = (torch.arange(count) - start) % count + part.cached
         device = home(self.model)
-        rows = torch.arange(len(new), device=device)[:, None]
-        self._rows.slots.write_to(rows, placed(slots, device), len(new), width)
+        rows = torch.arange(texts, device=device)[:, None]
+        self._rows.slots.write_to(rows, placed(slots, device), texts, width)
         mask = additive_mask(sees, self.model.dtype)[:, None]
-        with_logits = max(len(part.draft) for part in new) + 1
+        with_logits = size or max(len(part.draft) for part in new) + 1
         return PassInput(ids, with_logits, mask, positions, states).to(device)

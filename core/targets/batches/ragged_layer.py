@@ -75,6 +75,11 @@ class RaggedLayer(BufferLayer):
             for grown, like in zip(self._grown, (keys, values), strict=True)
         )
 
+    def clear(self) -> None:
+        """Forgets what is in all rows."""
+        for grown in self._grown:
+            grown.clear()
+
     def add_row(self) -> None:
         """Adds a row, a copy of the first."""
         rows = torch.tensor([*range(len(self.keys)), 0], device=self.keys.device)

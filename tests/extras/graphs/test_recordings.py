@@ -9,7 +9,6 @@ from torch import Tensor
 from outrider import Sampling, decode, decode_together
 from outrider.extras.graphs.engines import RecordedPasses
 from outrider.plugins.parts import make
-from outrider.targets.passes.engine import note_engine
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.testing.tiny_targets import tiny_target
 from tests.devices import FAR, accelerator, moved
@@ -35,7 +34,7 @@ def texts(target: Any, drafter: Any, sampling: Sampling, policy: Any) -> list[An
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("drafter", ["eagle3", "eagle", "mtp"])
+@pytest.mark.parametrize("drafter", ["eagle3", "eagle", "mtp", "small_lm", "medusa"])
 @pytest.mark.parametrize(("sampling", "policy"), SAMPLINGS, ids=["greedy", "sampled", "until"])
 def test_drafts_of_texts_that_come_and_go_are_one_recording(
     drafter: str, sampling: Sampling, policy: Any
@@ -54,10 +53,12 @@ def test_drafts_of_texts_that_come_and_go_are_one_recording(
     with accelerator() as device:
         moved(target.model, device)
         engine = RecordedPasses(record)
-        note_engine(target.model, engine)
+        run_by(engine, target.model)
         assert rounds(drafter_of({"drafter": drafter}, 400, engine, device)) == expected
-    if record is not None:  # one for each depth, and for one text that is left
-        assert 0 < record.recorded <= 6 and record.replays > record.recorded
+    if (
+        record is not None
+    ):  # one for each depth and each size of a pass, and for one text that is left
+        assert 0 < record.recorded <= 12 and record.replays > record.recorded
 
 
 @pytest.mark.device
