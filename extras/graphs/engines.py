@@ -68,7 +68,7 @@ class StaticPasses(Engine):
 
     That is any whose modules read a cache of fixed size rightly, and become one graph: a short text
     shows it when the model is loaded. Only the sequences of the model itself run as graphs: those
-    of its first layers, and batches, are left to its modules.
+    of its first layers, and batches by default, are left to its modules.
 
     name: the engine's, for messages. judges: whether its graphs take a judge.
     """
@@ -169,7 +169,7 @@ class RecordedPasses(StaticPasses, BatchEngine):
     """Records the kernels of a model's modules as CUDA graphs, in about a second a size.
 
     The chains of drafters that are networks are recorded too, each as one program; so is what the
-    rule decides on a chain, with the pass that scores it.
+    rule decides on a chain, with the pass that scores it, and the passes of batches.
 
     record: as for `Recordings`. Defaults to a CUDA graph, which wants a GPU.
     """

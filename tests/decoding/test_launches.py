@@ -41,7 +41,7 @@ CASES: list[Any] = [  # at temperature 0 and 1: launches and waits
 ]
 RECORDED: list[Any] = [  # launches and waits, where the draft is one replay
     ({"drafter": "eagle3", **UNTRAINED}, 5, 1, [(16, 1), (17, 1)]),
-    ({"drafter": "eagle3", **UNTRAINED}, 5, 16, [(30, 1), (30, 1)]),
+    ({"drafter": "eagle3", **UNTRAINED}, 5, 16, [(19, 1), (20, 1)]),
     ({"drafter": "dflash", **UNTRAINED}, 7, 1, [(16, 1), (17, 1)]),
     ({"drafter": "medusa", **UNTRAINED}, 4, 1, [(12, 1), (13, 1)]),
     ({"drafter": "hydra", **UNTRAINED}, 4, 1, [(14, 1), (15, 1)]),
