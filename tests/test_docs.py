@@ -307,7 +307,7 @@ def test_the_core_is_read_in_one_sitting() -> None:
     page = (ROOT / "docs" / "read-the-core.md").read_text()
     files = re.findall(r"^\| `(\S+)` \| [A-Z].+\. \|$", page, re.MULTILINE)
     assert 8 <= len(files) == len(set(files)) <= 14
-    assert sum(len((ROOT / file).read_text().splitlines()) for file in files) <= 2150
+    assert sum(len((ROOT / file).read_text().splitlines()) for file in files) <= 2200
     folders = {Path(file).parent.as_posix() for file in files}
     assert folders == {"core/contract", "core/decoding", "drafters", "verifiers"}
 

@@ -114,7 +114,7 @@ def unpacked(model: Any, tokenizer: Any = None, field: str = "target.model") -> 
     elif not hasattr(model, "config") and hasattr(model, "tokenizer"):
         model, tokenizer = getattr(model, "model", None), model.tokenizer
     is_model = isinstance(model, torch.nn.Module) and hasattr(model, "config")
-    name = f"{field}={type(given).__name__}"
+    name = f"{field}={given if isinstance(given, int | float) else type(given).__name__}"
     if not is_model:
         expected = "a name, a loaded model, or (model, tokenizer)"
         raise ConfigError(f"{name}: expected {expected}")

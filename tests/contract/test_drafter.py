@@ -72,9 +72,9 @@ def test_an_opened_drafter_shares_networks_and_nothing_of_a_text(name: str, llam
 
 
 def networks(part: Any) -> Iterator[int]:
-    """Yields the identities of all torch modules below an object of Outrider."""
+    """Yields the identities of all parameters of torch modules below an object of Outrider."""
     if isinstance(part, nn.Module):
-        yield id(part)
+        yield from map(id, part.parameters())
     elif isinstance(part, tuple | list):
         for item in part:
             yield from networks(item)

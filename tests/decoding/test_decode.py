@@ -124,7 +124,7 @@ def test_a_part_of_another_class_is_refused_at_the_call(field: str) -> None:
     parts: dict[str, Any] = {"target": TARGET, "drafter": NoDraft(), "verifier": Token()}
     parts |= {field: 3}
     line = (
-        "target.model=3: expected text"
+        "target.model=3: expected a name, a loaded model"
         if field == "target"
         else f"^{field}=3: expected a name, or a mapping"
     )
