@@ -4,10 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import final
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
-
 from outrider.base.calling import calling
 from outrider.base.errors import DrafterError
 from outrider.contract.chance import Noise
@@ -32,6 +28,7 @@ from outrider.decoding.calls import (
 from outrider.decoding.clock import Lap, now
 from outrider.decoding.kinds import violation
 from outrider.decoding.run import ActiveText, Run
+from outrider.decoding.token_logprobs import token_logprobs
 
 
 @final
@@ -272,29 +269,3 @@ def _emit(run: Run, text: ActiveText, tokens: Sequence[int]) -> tuple[tuple[str,
     if stop is not None:
         pieces[-1] += text.stream.finish()
     return tuple(pieces), stop
-
-
-def token_logprobs(
-    logits: Float[Tensor, "tokens vocab"], tokens: Sequence[int], count: int
-) -> tuple[TokenLogprob, ...]:
-    """Returns the log-probability of each token.
-
-    logits: the target's, a row for each token.
-    count: how many of the likeliest tokens to list; more than the vocabulary lists all of it.
-    """
-    rows = logits if logits.dtype == torch.float64 else logits.float()
-    rows = rows.log_softmax(-1)
-    chosen = rows.gather(-1, torch.tensor(tokens, device=rows.device)[:, None])
-    ranks = (rows > chosen).sum(-1) + 1
-    values, ids = rows.topk(min(count, rows.shape[-1]))
-    return tuple(
-        TokenLogprob(
-            logprob, rank, tuple((id, value) for id, value in top if value > float("-inf"))
-        )
-        for logprob, rank, top in zip(
-            chosen[:, 0].tolist(),
-            ranks.tolist(),
-            map(zip, ids.tolist(), values.tolist()),
-            strict=True,
-        )
-    )

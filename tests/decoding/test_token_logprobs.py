@@ -9,7 +9,7 @@ import torch
 
 import outrider
 from outrider import Constraint, Context, Draft, Drafter, Pen, Sampling, TokenLogprob, Verdict
-from outrider.decoding.rounds import token_logprobs
+from outrider.decoding.token_logprobs import token_logprobs
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
 
