@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from outrider.contract.chance import Chance
-from outrider.contract.devices import placed, wide
+from outrider.contract.devices import wide
 from outrider.contract.draft import Draft, Verdict
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Decider, Decision, Probs, Ratios, Scores, Verifier
-from outrider.verifiers.prefix import acceptance, drafted, ratios, read, remaining
+from outrider.verifiers.prefix import acceptance, ratios, remaining, verdict_on_device
 
 
 @final
@@ -30,8 +30,7 @@ class Block(Verifier):
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         if scores.logits.device.type != "cpu":
-            tokens = placed(draft.tokens, scores.logits.device)
-            return read(*_decide(tokens, drafted(draft, scores), scores, chance))
+            return verdict_on_device(_decide, draft, scores, chance)
         weights = [1.0]
         for ratio in acceptance(draft, scores).tolist():
             weights.append(min(1.0, weights[-1] * ratio))

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from outrider.contract.chance import Chance
-from outrider.contract.devices import wide
+from outrider.contract.devices import placed, wide
 from outrider.contract.draft import Draft, Verdict
-from outrider.contract.verifier import Decision, Probs, Scores
+from outrider.contract.verifier import Decider, Decision, Probs, Scores
 
 Rest = Callable[[Tensor, Tensor | None, int | None], Tensor]
 """Maps p, q and a rejected token to the distribution of the token in its place, not normalised.
@@ -55,9 +55,15 @@ def decided(
     rest: Rest,
 ) -> Decision:
     """Decides as `verify_prefix` does, and waits for nothing. q: as `drafted` returns it."""
-    accepted = chance.flips(rates).long().cumprod(0).sum(0, keepdim=True)
+    accepted = leading_there(chance.flips(rates))
     p, q = wide(scores.probs.index_select(0, accepted)[0]), q.index_select(0, accepted)[0]
     return accepted, chance.pick(rest(p, q, None))
+
+
+def verdict_on_device(decide: Decider, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+    """Returns what is decided on a chain from the whole of it at once, with one wait."""
+    tokens = placed(draft.tokens, scores.logits.device)
+    return read(*decide(tokens, drafted(draft, scores), scores, chance))
 
 
 def read(accepted: Int[Tensor, "1"], token: Int[Tensor, "1"]) -> Verdict:
@@ -109,6 +115,11 @@ def ratios(
 def leading(coins: list[bool]) -> int:
     """Returns the number of true coins before the first false one."""
     return coins.index(False) if False in coins else len(coins)
+
+
+def leading_there(coins: Bool[Tensor, "gamma"]) -> Int[Tensor, "1"]:
+    """Returns what `leading` does, where the coins are."""
+    return coins.long().cumprod(0).sum(0, keepdim=True)
 
 
 def remaining(rest: Probs, p: Probs) -> Probs:

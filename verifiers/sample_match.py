@@ -8,11 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance
-from outrider.contract.devices import placed, wide
+from outrider.contract.devices import wide
 from outrider.contract.draft import KINDS, ROOT, Draft, Verdict
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Decider, Decision, Probs, Scores, Verifier
-from outrider.verifiers.prefix import drafted, leading, read
+from outrider.verifiers.prefix import leading, leading_there, verdict_on_device
 
 
 @final
@@ -64,8 +64,7 @@ class Rejection(Verifier):
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         if scores.logits.device.type != "cpu":
-            tokens = placed(draft.tokens, scores.logits.device)
-            return read(*_decide(tokens, drafted(draft, scores), scores, chance))
+            return verdict_on_device(_decide, draft, scores, chance)
         rates = []
         for node, token in enumerate(draft.tokens):
             q = draft.distribution(node, scores.after(node - 1))
@@ -93,5 +92,5 @@ def _decide(tokens: Tensor, q: Tensor, scores: Scores, chance: Chance) -> Decisi
     p = wide(scores.probs)
     rates = _relative((p[:-1] / q[:-1]).nan_to_num(0.0, posinf=float("inf")))
     coins = chance.flips(rates.gather(1, tokens.clamp(min=0)[:, None])[:, 0])
-    accepted = coins.long().cumprod(0).sum(0, keepdim=True)
+    accepted = leading_there(coins)
     return accepted, chance.pick(p.index_select(0, accepted)[0])

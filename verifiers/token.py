@@ -9,7 +9,15 @@ from outrider.contract.devices import wide
 from outrider.contract.draft import Draft, Verdict
 from outrider.contract.sampling import Sampling, likeliest
 from outrider.contract.verifier import Decider, Decision, Probs, Scores, Verifier
-from outrider.verifiers.prefix import acceptance, decided, leading, ratios, remaining, verify_prefix
+from outrider.verifiers.prefix import (
+    acceptance,
+    decided,
+    leading,
+    leading_there,
+    ratios,
+    remaining,
+    verify_prefix,
+)
 
 
 @final
@@ -39,7 +47,7 @@ class Token(Verifier):
 
 def _decide_greedily(tokens: Tensor, q: Tensor, scores: Scores, chance: Chance) -> Decision:
     best = likeliest(scores.logits)
-    accepted = (best[:-1] == tokens).long().cumprod(0).sum(0, keepdim=True)
+    accepted = leading_there(best[:-1] == tokens)
     return accepted, best.index_select(0, accepted)
 
 
