@@ -26,6 +26,9 @@ from outrider.targets.passes.pass_input import Pass, PassInput
 KINDS = ("llama", "mistral", "qwen2", "qwen3")
 """The model types whose layers are: norm, attention, norm, gated feed-forward."""
 
+FEW = 64
+"""How many rows of a draft are attended to one by one."""
+
 LANES = 16
 """How many numbers the library takes at once; the widths of a head and a state are multiples."""
 
@@ -67,8 +70,9 @@ def native_pass(
 ) -> Pass:
     """Appends tokens to a cache, and returns their logits and states.
 
-    A row's logits don't depend on the rows beside it, to the last bit, up to 64 rows in a pass: a
-    text read as a draft gets the same logits as one read token by token.
+    A row's logits don't depend on the rows beside it, to the last bit, up to 64 rows in a pass, and
+    neither do those of a draft behind more: read as a draft, a text gets the logits that it gets
+    token by token.
 
     Whatever the precision of the weights, the states between layers and the logits are float32. The
     cache is too, unless its numbers are rounded to bfloat16 anyway.
@@ -83,7 +87,7 @@ def native_pass(
     if positions is None:
         positions = torch.arange(cached, cached + count)[None]
     weights = native_weights(model)
-    rows = _Rows(model, x, weights.rotation(positions, x), inputs.mask, packing)
+    rows = _Rows(model, x, weights.rotation(positions, x), inputs, packing)
     states: dict[int, Tensor] = {}
     layers: int = config.num_hidden_layers
     stops = {0, layers, *(number for number in inputs.states if 0 <= number < layers)}
@@ -106,8 +110,7 @@ class _Rows:
 
     x: the states [batch, tokens, width], which each layer replaces in place.
     rotation: cosine and sine of each row's position, as `rotation_of` returns them.
-    mask: as in a `PassInput`.
-    packing: as in `native_pass`.
+    inputs, packing: as in `native_pass`.
     """
 
     def __init__(
@@ -115,9 +118,10 @@ class _Rows:
         model: Any,
         x: Tensor,
         rotation: tuple[Tensor, Tensor],
-        mask: Tensor | None,
+        inputs: PassInput,
         packing: Packing | None,
     ) -> None:
+        mask = inputs.mask
         layer = model.base_model.layers[0]
         batch, count, width = x.shape
         rows, dim = batch * count, layer.self_attn.head_dim
@@ -146,6 +150,7 @@ class _Rows:
             kv_heads=kv_heads,
             texts=batch,
             threads=native_threads(),
+            drafted=inputs.rows - 1 if 0 < inputs.rows <= FEW else 0,
             scaling=layer.self_attn.scaling,
             **{name: tensor.data_ptr() for name, tensor in buffers.items()},
         )

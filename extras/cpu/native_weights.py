@@ -57,7 +57,7 @@ class NativePass(ctypes.Structure):
 
     _fields_ = (
         *((name, NUMBER) for name in ("rows", "width", "dim", "heads", "kv_heads")),
-        *((name, NUMBER) for name in ("texts", "threads")),
+        *((name, NUMBER) for name in ("texts", "threads", "drafted")),
         *((name, POINTER) for name in ("x", "normed", "qkv", "mixed", "active")),
         *((name, POINTER) for name in ("cosine", "sine", "keys", "values")),
         *((name, NUMBER) for name in ("is_bfloat16", "text_stride", "head_stride", "kv_length")),

@@ -188,8 +188,8 @@ def pack(model: nn.Module, *, bits: int | None = None) -> None:
     A matrix that an embedding shares is kept in its plain form too, for looking up rows.
 
     bits: 8 to round the weights to so many, and the inputs too, where the processor multiplies
-        bytes. With 4, the head and layers whose inputs don't make whole groups have 8. Embeddings
-        keep their precision. Defaults to None.
+        bytes. With 4, the head and layers whose inputs don't make whole groups have weights of 8.
+        Embeddings keep their precision. Defaults to None.
     """
     # Plain layers are not held here, so that each is freed as soon as it is packed.
     modules = [module for module in model.modules() if type(module) is not nn.Linear]
@@ -216,7 +216,7 @@ def pack(model: nn.Module, *, bits: int | None = None) -> None:
                 shared = id(child.weight) in tables
                 is_exact = id(child) in head or child.in_features % DEPTH != 0
                 own = 8 if bits == 4 and is_exact else bits
-                packed = PackedLinear(child, shared=shared, bits=own, short_inputs=bits == 8)
+                packed = PackedLinear(child, shared=shared, bits=own, short_inputs=own == bits)
                 setattr(module, name, packed)
                 if not shared:
                     release(child.weight.detach(), files)

@@ -28,9 +28,6 @@ KINDS = {torch.float32: 0, torch.int8: 1, torch.bfloat16: 2}
 GROUPED = {4: 3, 8: 4}
 """The library's numbers for matrices in groups, by their bits."""
 
-SHORT_INPUTS = 5
-"""The library's number for eight bits in groups, whose inputs are rounded to eight bits too."""
-
 PRECISIONS = (torch.float32, torch.bfloat16)
 """The types of matrices that are stored unchanged."""
 
@@ -41,7 +38,7 @@ class Matrix(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("panels", "bias", "scale")),
-        *((name, ctypes.c_int64) for name in ("outputs", "inputs", "kind")),
+        *((name, ctypes.c_int64) for name in ("outputs", "inputs", "kind", "digits")),
     )
 
 
@@ -57,9 +54,9 @@ class Panels:
         32, each output has one scale. 4 stores them as numbers from 0 to 15. Each 32 inputs of an
         output have a scale and a smallest weight, both in float16, so the number of inputs must be
         a multiple of 32. None stores the weights unchanged.
-    short_inputs: whether the inputs of weights in groups of eight bits are rounded to eight bits
-        too, where the processor multiplies bytes. By default it rounds them to fifteen, which
-        takes twice as long for many rows. Defaults to False.
+    short_inputs: whether the inputs of weights in groups are rounded to eight bits too, where the
+        processor multiplies bytes, as those of stored weights are. By default it rounds them to
+        fifteen, which takes twice as long for many rows. Defaults to False.
     """
 
     def __init__(
@@ -92,9 +89,8 @@ class Panels:
             outputs=outputs,
             inputs=inputs,
             kind=GROUPED[bits] if bits and self._grouped else KINDS[self._panels.dtype],
+            digits=1 if short_inputs else 2,
         )
-        if short_inputs and self.matrix.kind == GROUPED[8]:
-            self.matrix.kind = SHORT_INPUTS
 
     def _pack(self, stored: StoredMatrix) -> None:
         """Packs a matrix as it is stored."""
@@ -106,6 +102,7 @@ class Panels:
             outputs=len(stored.blocks),
             inputs=stored.inputs,
             kind=native.outrider_kind_of(number),
+            digits=1,
         )
         size = native.outrider_panel_bytes(ctypes.byref(self.matrix))
         self._panels = empty_in_huge_pages((-(-self.matrix.outputs // WIDTH), size), torch.uint8)

@@ -11,8 +11,8 @@ static Pass some_rows(const Pass *pass, int64_t first, int64_t end)
     some.rows = end - first;
     some.qkv += first * (pass->heads + 2 * pass->kv_heads) * pass->dim;
     some.mixed += first * pass->heads * pass->dim;
-    some.owners += first;
-    some.slots += first;
+    some.owners += pass->owners ? first : 0;
+    some.slots += pass->slots ? first : 0;
     if (pass->mask)
         some.mask += first * pass->mask_row_stride;
     return some;
@@ -53,10 +53,18 @@ static void attend_side_by_side(const Pass *pass, int is_bfloat16, int alone)
 static void attend(const Pass *pass, const Exit *exit, int alone)
 {
     const int is_bfloat16 = outrider_attends_in_short(exit->output.kind);
-    if (pass->owners)
+    const int64_t known = pass->rows - pass->drafted;
+    if (pass->owners) {
         attend_side_by_side(pass, is_bfloat16, alone);
-    else if (pass->rows > FEW && pass->texts == 1 && !pass->mask)
-        attend_tall(pass, is_bfloat16, alone);
-    else
+    } else if (known > FEW && pass->texts == 1 && !pass->mask) {
+        /* A draft's rows are attended to as if they were read later, one by one. */
+        Pass chain = some_rows(pass, 0, known);
+        chain.kv_length -= pass->drafted;
+        attend_tall(&chain, is_bfloat16, alone);
+        const Pass draft = some_rows(pass, known, pass->rows);
+        if (draft.rows)
+            attend_few(&draft, is_bfloat16, alone);
+    } else {
         attend_few(pass, is_bfloat16, alone);
+    }
 }

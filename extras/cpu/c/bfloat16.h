@@ -37,8 +37,8 @@ static void shorten_chunk(const void *job, int group)
             for (int pair = 0; pair < DEPTH; pair += 2, panel += 4 * PANEL) {                      \
                 const __m512bh weights[] = {(__m512bh)_mm512_loadu_si512(panel),                   \
                                             (__m512bh)_mm512_loadu_si512(panel + 4 * LANES)};      \
-                fetch_ahead(panel, R);                                                             \
-                fetch_ahead(panel + 4 * LANES, R);                                                 \
+                fetch_ahead(panel, R > SHORTEST);                                                  \
+                fetch_ahead(panel + 4 * LANES, R > SHORTEST);                                      \
                 _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
                 {                                                                                  \
                     int32_t both;                                                                  \

@@ -5,11 +5,11 @@
 #include "lanes.h"
 
 /* Fetches what comes later in a panel. The first cache waits for few lines at once, too few to keep
-   memory busy during the products of many rows, so the second one is asked for them before. */
-static inline __attribute__((always_inline)) void fetch_ahead(const char *at, const int rows)
+   memory busy during the products of several rows, so the second one is asked for them before. */
+static inline __attribute__((always_inline)) void fetch_ahead(const char *at, const int is_slow)
 {
-    __builtin_prefetch(at + (rows > SHORTEST ? NEAR : AHEAD));
-    if (rows > SHORTEST)
+    __builtin_prefetch(at + (is_slow ? NEAR : AHEAD));
+    if (is_slow)
         __builtin_prefetch(at + 2 * AHEAD, 0, 2);
 }
 
@@ -62,11 +62,12 @@ static inline __attribute__((always_inline)) Scales load_scales(Place place, con
 static inline __attribute__((always_inline)) void fetch_group(Place place, int64_t group, const int rows,
                                                               const int form)
 {
+    const int is_slow = rows > 1 || form > IN_BLOCKS;
     _Pragma("GCC unroll 8") for (int line = 0; line < BITS(form); line++)
-        fetch_ahead(place.weights + 64 * line, rows);
+        fetch_ahead(place.weights + 64 * line, is_slow);
     if (form < IN_BLOCKS || group % SUPER == 0)
         for (int line = 0; line < (form < IN_BLOCKS ? 1 : 5); line++)
-            fetch_ahead(place.head + 64 * line, rows);
+            fetch_ahead(place.head + 64 * line, is_slow);
 }
 
 /* Sixteen weights as numbers: of one of a group's eight parts, one of its four inputs. */

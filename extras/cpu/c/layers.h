@@ -19,6 +19,7 @@ typedef struct {
 typedef struct {
     int64_t rows, width, dim, heads, kv_heads; /* heads of queries, heads of keys */
     int64_t texts, threads;
+    int64_t drafted; /* of the rows of one text, how many at its end are a draft */
     float *x, *normed, *qkv, *mixed, *active;
     const float *cosine, *sine; /* [rows, dim]; the first half of the sine is negative */
     const void *keys, *values; /* [texts, kv_heads, kv_length, dim] */

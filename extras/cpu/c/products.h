@@ -30,7 +30,7 @@ static Rows prepare(const Matrix *matrix, int count, const float *x, int rows, i
 #endif
 #if defined(HAS_BYTES)
     if (matrix->kind >= FOUR_BITS) {
-        result.digits = matrix->kind == SHORT_INPUTS ? 1 : 2;
+        result.digits = (int)matrix->digits;
         round_rows(&result, alone);
     }
 #endif
@@ -124,7 +124,7 @@ static void multiply(const Matrix *matrix, int64_t panel, const Rows *rows, int 
 #endif
 #if defined(HAS_BYTES)
     if (rows->groups && matrix->kind >= FOUR_BITS)
-        BYTES_TILES_OF[matrix->kind - FOUR_BITS][count - 1](weights, rows, row, sums);
+        BYTES_TILES_OF[rows->digits - 1][matrix->kind - FOUR_BITS][count - 1](weights, rows, row, sums);
     else
 #endif
         TILES_OF[matrix->kind][count - 1](weights, rows->x + row * rows->inputs, rows->inputs, sums);

@@ -38,7 +38,7 @@
 #define FACTORS (2 * LANES) /* bytes of two whole numbers for each output and group */
 #define AHEAD 4096 /* bytes of a panel to fetch before they are needed */
 #define NEAR 2048  /* likewise, once they are in the second cache */
-#define SHORTEST 4 /* below this many rows a product is memory-bound */
+#define SHORTEST 4 /* below this many rows a product with whole weights is memory-bound */
 #define PIECE 65536 /* bytes of panels for one thread to take, at most if they are more than one */
 #define TILED 32   /* rows of two tiles */
 #define FEW 64     /* rows whose results don't depend on their number */
@@ -57,6 +57,7 @@ typedef struct {
     const float *bias;  /* [outputs], or none */
     const float *scale; /* [outputs] of eight bits, or none */
     int64_t outputs, inputs, kind;
+    int64_t digits; /* of the inputs, where they are rounded to whole numbers: 1 of eight bits, or 2 */
 } Matrix;
 
 enum {
@@ -65,7 +66,6 @@ enum {
     BFLOAT16,
     FOUR_BITS,
     EIGHT_BITS_IN_GROUPS,
-    SHORT_INPUTS,
     FIVE_BITS,
     BLOCKS_OF_4,
     BLOCKS_OF_5,

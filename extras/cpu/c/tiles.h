@@ -22,9 +22,9 @@
             (vec){0};                                                                              \
         for (int64_t input = 0; input < inputs; input++, panel += PANEL * SIZE) {                  \
             const vec first = load_##NAME(panel), second = load_##NAME(panel + LANES * SIZE);      \
-            fetch_ahead(panel, R);                                                                 \
+            fetch_ahead(panel, R > SHORTEST);                                                      \
             if (SIZE > 1)                                                                          \
-                fetch_ahead(panel + LANES * SIZE, R);                                              \
+                fetch_ahead(panel + LANES * SIZE, R > SHORTEST);                                   \
             _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                             \
             {                                                                                      \
                 const float value = x[row * inputs + input];                                       \
@@ -47,8 +47,8 @@
             const uvec first = *(const uvec *)panel;                                               \
             const uvec second = *(const uvec *)(panel + 2 * LANES * SIZE);                         \
             const int64_t odd = input + 1 < inputs;                                                \
-            fetch_ahead(panel, R);                                                                 \
-            fetch_ahead(panel + 2 * LANES * SIZE, R);                                              \
+            fetch_ahead(panel, R > SHORTEST);                                                      \
+            fetch_ahead(panel + 2 * LANES * SIZE, R > SHORTEST);                                   \
             _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                             \
             {                                                                                      \
                 const float *values = x + row * inputs + input;                                    \
@@ -115,7 +115,7 @@
                 panel += 2 * LANES;                                                                \
                 for (int64_t word = 0; word < DEPTH / 4; word++, panel += 4 * LANES) {             \
                     const uvec words = *(const uvec *)panel;                                       \
-                    fetch_ahead(panel, R);                                                         \
+                    fetch_ahead(panel, R > SHORTEST);                                              \
                     _Pragma("GCC unroll 4") for (int byte = 0; byte < 4; byte++)                   \
                     {                                                                              \
                         const ivec bytes = (ivec)(words >> 8 * byte & 255) - ZERO;                 \
@@ -153,8 +153,8 @@ FEW_TILES(FEW_BITS_TILE, blocks4, 4 + IN_BLOCKS)
 FEW_TILES(FEW_BITS_TILE, blocks5, 5 + IN_BLOCKS)
 FEW_TILES(FEW_BITS_TILE, blocks6, 6 + IN_BLOCKS)
 static Tile *const *const TILES_OF[] = {float32_tiles, int8_tiles,    bfloat16_tiles, int4_tiles,
-                                        grouped_tiles, grouped_tiles, int5_tiles,     blocks4_tiles,
-                                        blocks5_tiles, blocks6_tiles};
+                                        grouped_tiles, int5_tiles,    blocks4_tiles,  blocks5_tiles,
+                                        blocks6_tiles};
 
 /* The bytes of 256 inputs in a panel, with the scales of their groups. */
-static const int BYTES_OF[] = {32768, 8192, 16384, 5120, 8704, 8704, 6144, 4736, 5760, 6784};
+static const int BYTES_OF[] = {32768, 8192, 16384, 5120, 8704, 6144, 4736, 5760, 6784};

@@ -148,12 +148,12 @@ static inline __attribute__((always_inline)) vec whole_sums(const __m512i *sums,
                 _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                         \
                     start_sums(whole[row], start[at * rows->rows + row], D);                       \
                 const vec scale = load_float16(panel);                                             \
-                fetch_ahead(panel, R);                                                             \
+                fetch_ahead(panel, R > 1);                                                         \
                 panel += 2 * LANES;                                                                \
                 _Pragma("GCC unroll 8") for (int word = 0; word < DEPTH / 4; word++, panel += 64)  \
                 {                                                                                  \
                     const __m512i weights = _mm512_loadu_si512(panel);                             \
-                    fetch_ahead(panel, R);                                                         \
+                    fetch_ahead(panel, R > 1);                                                     \
                     _Pragma("GCC unroll 16") for (int row = 0; row < R; row++)                     \
                         add_bytes(whole[row], weights, group + row * groups, 4 * word, D);         \
                 }                                                                                  \
@@ -171,16 +171,18 @@ static inline __attribute__((always_inline)) vec whole_sums(const __m512i *sums,
     static TileOfRows *const NAME##_tiles[] = {NAME##_1, NAME##_2, NAME##_3, NAME##_4,             \
                                                 NAME##_5, NAME##_6, NAME##_7, NAME##_8};
 
-OF_BYTES(BYTES_OF_FEW_BITS, bytes4, 2, 4)
-OF_BYTES(BYTES8, bytes8, 2, 0)
-OF_BYTES(BYTES8, bytes8_short, 1, 0)
-OF_BYTES(BYTES_OF_FEW_BITS, bytes5, 2, 5)
-OF_BYTES(BYTES_OF_FEW_BITS, bytes_in_blocks4, 2, 4 + IN_BLOCKS)
-OF_BYTES(BYTES_OF_FEW_BITS, bytes_in_blocks5, 2, 5 + IN_BLOCKS)
-OF_BYTES(BYTES_OF_FEW_BITS, bytes_in_blocks6, 2, 6 + IN_BLOCKS)
-static TileOfRows *const *const BYTES_TILES_OF[] = {
-    bytes4_tiles,           bytes8_tiles,           bytes8_short_tiles,    bytes5_tiles,
-    bytes_in_blocks4_tiles, bytes_in_blocks5_tiles, bytes_in_blocks6_tiles};
+OF_BYTES(BYTES_OF_FEW_BITS, bytes4, 1, 4)
+OF_BYTES(BYTES_OF_FEW_BITS, bytes4_long, 2, 4)
+OF_BYTES(BYTES8, bytes8, 1, 0)
+OF_BYTES(BYTES8, bytes8_long, 2, 0)
+OF_BYTES(BYTES_OF_FEW_BITS, bytes5, 1, 5)
+OF_BYTES(BYTES_OF_FEW_BITS, bytes_in_blocks4, 1, 4 + IN_BLOCKS)
+OF_BYTES(BYTES_OF_FEW_BITS, bytes_in_blocks5, 1, 5 + IN_BLOCKS)
+OF_BYTES(BYTES_OF_FEW_BITS, bytes_in_blocks6, 1, 6 + IN_BLOCKS)
+static TileOfRows *const *const BYTES_TILES_OF[2][6] = {
+    {bytes4_tiles, bytes8_tiles, bytes5_tiles, bytes_in_blocks4_tiles, bytes_in_blocks5_tiles,
+     bytes_in_blocks6_tiles},
+    {bytes4_long_tiles, bytes8_long_tiles}};
 
 /* Rounds the rows to whole numbers. They hold until this thread's next ones. */
 static void round_rows(Rows *rows, int alone)

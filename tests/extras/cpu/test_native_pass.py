@@ -91,6 +91,17 @@ def test_long_chains_score_as_in_transformers() -> None:
         assert caches[1].get_seq_length() == count + 35
 
 
+@pytest.mark.parametrize("prompt", [40, 63, 64, 65, 90, 254, 300])
+def test_a_draft_behind_a_prompt_scores_as_token_by_token(prompt: int) -> None:
+    model = packed(make("llama"))
+    ids = torch.arange(prompt + 5)[None] % 40
+    drafted, apart = GrowingCache(), GrowingCache()
+    found = run_pass(model, drafted, PassInput(ids, 6)).logits[0]
+    parts = torch.split(ids, [prompt, 1, 1, 1, 1, 1], dim=1)
+    right = [run_pass(model, apart, PassInput(part, 1)).logits[0] for part in parts]
+    assert torch.equal(found, torch.cat(right)), "bit by bit"
+
+
 @pytest.mark.parametrize("texts", [1, 3])
 def test_large_passes_with_masks_score_as_in_transformers(texts: int) -> None:
     plain = make("llama")
