@@ -77,7 +77,7 @@ def test_a_prompt_is_read_ahead_of_a_tree(
         return known(model, cache, inputs)
 
     monkeypatch.setattr(cached_model, "run_pass", run_pass)
-    monkeypatch.setattr(cached_model, "PART", part)
+    monkeypatch.setattr(cached_model, "TOGETHER", part)
     target = TransformersTarget(model)
     needs = frozenset({"hidden_states", "hidden_states.2"})
     tree = Draft((6, 7, 8, 9), (-1, -1, 0, 1), (None,) * 4)
@@ -86,8 +86,7 @@ def test_a_prompt_is_read_ahead_of_a_tree(
         session = target.open(text, needs)
         masks.clear()
         rows = session.score(tree)
-        left = (length - 1) % part + 1
-        assert masks == [*[None] * (length > part), (left + 4, length + 4)]
+        assert masks == ([None, (4, length + 4)] if length > part else [(length + 4, length + 4)])
         for node in range(-1, 4):
             path = [tree.tokens[step] for step in tree.path(node)]
             alone = target.open([*text, *path]).score(Draft())[0]

@@ -20,7 +20,7 @@ from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.masks import TreeMask, additive_mask, tree_mask
-from outrider.targets.passes.pass_input import PART, Pass, PassCache, PassInput, StaticPass
+from outrider.targets.passes.pass_input import Pass, PassCache, PassInput, StaticPass
 from outrider.targets.passes.placement import home
 from outrider.targets.passes.recurrent import (
     STATEFUL,
@@ -36,6 +36,9 @@ NewIds = Sequence[int] | Int[Tensor, "tokens"]
 
 RowLogits = Float[Tensor, "rows vocab"]
 """The logits after the last tokens of a pass."""
+
+TOGETHER = 64
+"""The most tokens of a text that are read with a tree; the mask of more would be large."""
 
 HIDDEN = "hidden_states"
 CACHE = "cache"
@@ -136,17 +139,6 @@ class CachedModel:
         self.lend(computed, 0, len(tokens))
         return result
 
-    def read_ahead(self, tokens: Sequence[int]) -> list[int]:
-        """Reads a text's next tokens as a chain, except the last part; returns that part.
-
-        It has at least one token and at most `PART`, so that it can be read with a mask: the mask
-        of a whole prompt would be as high as it is wide.
-        """
-        ahead = max(0, len(tokens) - 1) // PART * PART
-        if ahead:
-            self.feed(tokens[:ahead], 1)
-        return list(tokens[ahead:])
-
     def hold(self, length: int, room: int) -> tuple[list[Tensor], StaticPass] | None:
         """Does what `PassCache.hold` does; None for a cache that can't."""
         return self._cache.hold(length, room) if isinstance(self._cache, PassCache) else None
@@ -199,12 +191,17 @@ class CachedSession(Session):
         self, draft: Draft, judge: Judge | None
     ) -> tuple[Logits, Callable[[], Verdict] | None]:
         self._draft, tree = draft, None
+        first: list[RowLogits] = []
         if not draft.is_chain:
-            self._pending = self._cached.read_ahead(self._pending)
+            if len(self._pending) > TOGETHER:
+                first.append(self._cached.feed(self._pending, 1))
+                self._pending = []
             tree = tree_mask(draft.parents, pending=len(self._pending), cached=self._cached.length)
         tokens = [*self._pending, *draft.tokens]
-        result = self._cached.feed_and_judge(tokens, len(draft) + 1, tree, judge)
-        return result.logits[0], result.verdict
+        rows = len(draft) + 1 - len(first)
+        result = self._cached.feed_and_judge(tokens, rows, tree, judge)
+        logits = result.logits[0]
+        return torch.cat([*first, logits]) if first else logits, result.verdict
 
     def resume(self, draft: Draft, computed: Features) -> Logits:
         if len(self._pending) == 1:

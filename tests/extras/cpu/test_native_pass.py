@@ -7,10 +7,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
 
+from outrider import Draft, Verdict
 from outrider.extras.cpu import native_pass
 from outrider.targets.passes.engine import run_pass, use_engine
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.transformers import TransformersTarget
 
 SIZES: dict[str, Any] = {
     "vocab_size": 40, "hidden_size": 48, "intermediate_size": 48, "num_hidden_layers": 3,
@@ -92,14 +94,20 @@ def test_long_chains_score_as_in_transformers() -> None:
 
 
 @pytest.mark.parametrize("prompt", [40, 63, 64, 65, 90, 254, 300])
-def test_a_draft_behind_a_prompt_scores_as_token_by_token(prompt: int) -> None:
-    model = packed(make("llama"))
-    ids = torch.arange(prompt + 5)[None] % 40
-    drafted, apart = GrowingCache(), GrowingCache()
-    found = run_pass(model, drafted, PassInput(ids, 6)).logits[0]
-    parts = torch.split(ids, [prompt, 1, 1, 1, 1, 1], dim=1)
-    right = [run_pass(model, apart, PassInput(part, 1)).logits[0] for part in parts]
-    assert torch.equal(found, torch.cat(right)), "bit by bit"
+@pytest.mark.parametrize("parents", [(-1, 0, 1, 2, 3), (-1, 0, -1, 1, 3)])
+def test_a_draft_behind_a_prompt_scores_as_token_by_token(prompt: int, parents: Any) -> None:
+    target = TransformersTarget(packed(make("llama")))
+    text, draft = (
+        [token % 40 for token in range(prompt)],
+        Draft((5, 6, 7, 8, 9), parents, (None,) * 5),
+    )
+    found = target.open(text).score(draft)
+    for node in range(-1, 5):
+        session = target.open(text)
+        for step in draft.path(node):
+            session.score(Draft())
+            session.commit(Verdict((), draft.tokens[step]))
+        assert torch.equal(found[node + 1], session.score(Draft())[0]), "bit by bit"
 
 
 @pytest.mark.parametrize("texts", [1, 3])
