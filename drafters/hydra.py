@@ -167,9 +167,12 @@ class Hydra(StagedDrafter[HydraNetwork]):
     def _start(self) -> None:
         self._cache, self._text = KeysAndValues(), Tokens([])
 
-    def first_state(self, text: Tokens, states: States) -> State:
+    def open_together(self) -> Self | None:
+        return super().open_together() if self._network.kind == "mlp" else None
+
+    def _last_state(self, text: Tokens, states: States) -> State:
         if self._network.kind == "mlp":
-            return super().first_state(text, states)
+            return super()._last_state(text, states)
         count = len(text) - 1
         self._cache.crop(min(self._text.shared(text), count - 1))
         self._text = Tokens([])  # an interrupted pass leaves the cache in an unknown state

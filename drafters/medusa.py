@@ -5,22 +5,20 @@ from pathlib import Path
 from typing import Annotated, Any, Self, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import relu, silu
 
 from outrider.base.bounds import Count
 from outrider.base.expectations import OneOf
-from outrider.contract.context import Context
 from outrider.contract.pen import Pen
-from outrider.contract.programs import at_once, play_chains
+from outrider.contract.programs import at_once
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.entries import Entry, Table, read_entries
 from outrider.drafters.parts.networks.layer import State
-from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
+from outrider.drafters.parts.networks.trained import StateDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.targets.passes.cached_model import HIDDEN
 
 
 @final
@@ -98,6 +96,7 @@ class MedusaNetwork(TrainedNetwork):
     ) -> None:
         super().__init__()
         self.vocabulary = vocabulary
+        self.stages: int | None = heads
         self._shared_head = weights.BorrowedHead.of(target, vocabulary)
         self.borrowed_head: weights.BorrowedHead | None = None if own else self._shared_head
         width = self.shared.shape[1]
@@ -143,7 +142,7 @@ class MedusaNetwork(TrainedNetwork):
 
 
 @final
-class Medusa(TrainedDrafter[MedusaNetwork]):
+class Medusa(StateDrafter[MedusaNetwork]):
     """Drafts on the target's last state, a head for each token (Medusa, 2401.10774).
 
     No head depends on what the others draw. A chain draws from each head in turn. A tree
@@ -158,24 +157,16 @@ class Medusa(TrainedDrafter[MedusaNetwork]):
     Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """
 
-    needs: frozenset[str] = frozenset({"model", HIDDEN})
-
     def __init__(self, path: str | None = None, tree: Any = None) -> None:
         super().__init__(MedusaNetwork, path, tree)
 
-    @torch.no_grad()
-    def propose(self, context: Context, pen: Pen) -> None:
-        states = context.features.get(HIDDEN)
-        if not pen.open or states is None:
-            return
-        heads = range(min(pen.gamma, len(self._network.heads)))
-        state = states[len(context.tokens) - 2]
+    def _grow(self, pen: Pen, state: State, newest: int) -> None:
+        self._shape.grow_at_once(pen, self._logits(pen.gamma, state))
 
-        def logits(state: Tensor) -> Tensor:
-            return self._spread(self._network.ahead(heads, state))
+    def _program(
+        self, depth: int, states: Float[Tensor, "texts width"], newest: Int[Tensor, "texts"]
+    ) -> Any:
+        return at_once(self._logits(depth, states))
 
-        if programs := self._programs_for(pen):
-            pen.limit(len(heads))
-            play_chains({0: pen}, programs, lambda state: at_once(logits(state)), [state])
-            return
-        self._shape.grow_at_once(pen, logits(state))
+    def _logits(self, depth: int, state: State) -> Float[Tensor, "depths *batch vocab"]:
+        return self._spread(self._network.ahead(range(depth), state))

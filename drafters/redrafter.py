@@ -39,7 +39,6 @@ class ReDrafterNetwork(StagedNetwork):
     """
 
     family = "redrafter"
-    stages: int | None = None
 
     def __init__(
         self,

@@ -37,11 +37,13 @@ class TrainedNetwork(nn.Module, ABC):
 
     family: the name of its drafter, and of the folder of its weights in the package.
     vocabulary: the tokens that it can draft.
+    stages: how many tokens a draft can have; None for no limit.
     borrowed_head: the target's output matrix, if the network has none of its own.
     """
 
     family: ClassVar[str]
     vocabulary: Vocabulary
+    stages: int | None = None
     borrowed_head: BorrowedHead | None = None
     _own_tables: Mapping[str, Tensor] = MappingProxyType({})
 
@@ -196,16 +198,56 @@ class TrainedDrafter(Drafter, Generic[Network]):
         return True
 
 
+class StateDrafter(TrainedDrafter[Network]):
+    """Drafts from the state that gave the last token; recorded chains of several texts at once."""
+
+    needs: frozenset[str] = frozenset({"model", HIDDEN})
+
+    def open_together(self) -> Self | None:
+        return self.open() if self._programs and not self.trees else None
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self.propose_batch([(context, pen)])
+
+    @torch.no_grad()
+    def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        ready = [pair for pair in pairs if pair[1].open and HIDDEN in pair[0].features]
+        states = [self._last_state(it.tokens, it.features[HIDDEN]) for it, _ in ready]
+        newest, pens = [it.tokens[-1] for it, _ in ready], [pen for _, pen in ready]
+        for pen in pens:
+            pen.limit(self._network.stages or pen.gamma)
+        if self.trees or self._programs is None or not all(map(can_draw_ahead, pens)):
+            for text in zip(pens, states, newest, strict=True):
+                self._grow(*text)
+        elif ready:
+            rows = 1 << (len(ready) - 1).bit_length()
+            missing = rows - len(ready)
+            ids = placed(newest + newest[:1] * missing, states[0].device)
+            given = [torch.stack(states + states[:1] * missing), ids]
+            program = partial(self._program, max(pen.remaining for pen in pens))
+            play_chains(dict(enumerate(pens)), self._programs, program, given, rows=rows)
+
+    def _last_state(self, text: Tokens, states: Float[Tensor, "tokens width"]) -> State:
+        """Returns the state that a draft begins with. states: the target's; the newest has none."""
+        return states[len(text) - 2]
+
+    @abstractmethod
+    def _grow(self, pen: Pen, state: State, newest: int) -> None:
+        """Writes a draft that begins with a state and the newest token."""
+
+    @abstractmethod
+    def _program(
+        self, depth: int, states: Float[Tensor, "texts width"], newest: Int[Tensor, "texts"]
+    ) -> Any:
+        """Returns what a `Program` does, of chains of some depth."""
+
+
 class StagedNetwork(TrainedNetwork):
     """Predicts the first token of a draft from the target's state and the newest token.
 
     Each stage makes its state from the previous stage's state and the token that was drafted from
     it.
-
-    stages: how many there are, and so how many tokens a draft can have; None for no limit.
     """
-
-    stages: int | None
 
     def start(self, state: State) -> State:
         """Returns what the first stage reads, from the target's state."""
@@ -223,28 +265,11 @@ class StagedNetwork(TrainedNetwork):
 Stages = TypeVar("Stages", bound=StagedNetwork)
 
 
-class StagedDrafter(TrainedDrafter[Stages]):
+class StagedDrafter(StateDrafter[Stages]):
     """Drafts from the state that gave the last token, stage by stage."""
 
-    needs: frozenset[str] = frozenset({"model", HIDDEN})
-
-    def first_state(self, text: Tokens, states: Float[Tensor, "tokens width"]) -> State:
-        """Returns what the first stage reads, from the target's states; the newest has none."""
-        return self._network.start(states[len(text) - 2])
-
-    @torch.no_grad()
-    def propose(self, context: Context, pen: Pen) -> None:
-        features = context.features.get(HIDDEN)
-        if not pen.open or features is None:
-            return
-        network = self._network
-        if network.stages is not None:
-            pen.limit(network.stages)
-        start = self.first_state(context.tokens, features)
-        newest = context.tokens[-1]
-        if programs := self._programs_for(pen):
-            play_chains({0: pen}, programs, self._program, [start, placed([newest], start.device)])
-            return
+    def _grow(self, pen: Pen, state: State, newest: int) -> None:
+        network, start = self._network, self._network.start(state)
         states: dict[tuple[Any, ...], Tensor] = {}
 
         def next_logits(paths: Sequence[Sequence[Any]]) -> Tensor:
@@ -257,13 +282,14 @@ class StagedDrafter(TrainedDrafter[Stages]):
 
         self._shape.grow(pen, next_logits)
 
-    def _program(self, start: State, newest: Int[Tensor, "1"]) -> Any:
-        """Returns the logits after the newest token, and what returns those after the next."""
-        network, states = self._network, [start[None]]
+    def _program(
+        self, depth: int, states: Float[Tensor, "texts width"], newest: Int[Tensor, "texts"]
+    ) -> Any:
+        network, of_stages = self._network, [self._network.start(states)]
 
-        def after(token: Tensor) -> Tensor:
-            stage = len(states) - 1
-            states.append(network(stage, states[-1], token))
-            return self._spread(network.logits(stage, states[-1]))[0]
+        def after(tokens: Tensor) -> Tensor:
+            stage = len(of_stages) - 1
+            of_stages.append(network(stage, of_stages[-1], tokens))
+            return self._spread(network.logits(stage, of_stages[-1]))
 
         return after(newest), after
