@@ -167,8 +167,9 @@ class Hydra(StagedDrafter[HydraNetwork]):
     def _start(self) -> None:
         self._cache, self._text = KeysAndValues(), Tokens([])
 
-    def open_together(self) -> Self | None:
-        return super().open_together() if self._network.kind == "mlp" else None
+    @property
+    def in_rows(self) -> bool:
+        return self._network.kind == "mlp" and super().in_rows  # the layer reads one text
 
     def _last_state(self, text: Tokens, states: States) -> State:
         if self._network.kind == "mlp":

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import relu, silu
 
@@ -157,15 +157,15 @@ class Medusa(StateDrafter[MedusaNetwork]):
     Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """
 
+    _reads_newest = False
+
     def __init__(self, path: str | None = None, tree: Any = None) -> None:
         super().__init__(MedusaNetwork, path, tree)
 
     def _grow(self, pen: Pen, state: State, newest: int) -> None:
         self._shape.grow_at_once(pen, self._logits(pen.gamma, state))
 
-    def _program(
-        self, depth: int, states: Float[Tensor, "texts width"], newest: Int[Tensor, "texts"]
-    ) -> Any:
+    def _program(self, depth: int, states: Float[Tensor, "texts width"], *_: Tensor) -> Any:
         return at_once(self._logits(depth, states))
 
     def _logits(self, depth: int, state: State) -> Float[Tensor, "depths *batch vocab"]:

@@ -101,6 +101,8 @@ class Domino(Corrector):
     after it; here they count after it alone.
     """
 
+    recordable: ClassVar[bool] = False  # a library's GRU, which keeps memory of its own
+
     def __init__(self, backbone: Backbone, config: CorrectorConfig) -> None:
         super().__init__()
         width, rank, memory = backbone.width, config.rank, config.memory or config.rank

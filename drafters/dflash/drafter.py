@@ -1,11 +1,10 @@
 """DFlash: a few layers on several states of the target fill a block of masks in one pass."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated, Any, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.base.bounds import Share, checked
@@ -22,9 +21,48 @@ from outrider.drafters.dflash.published import EMBEDDING
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.features import LOWEST, state_names
-from outrider.drafters.parts.networks.layer import Slots
+from outrider.drafters.parts.networks.layer import Ids, States
+from outrider.drafters.parts.networks.text_rows import TextRows
 from outrider.drafters.parts.networks.trained import TrainedDrafter
 from outrider.drafters.parts.trees.shapes import NextLogits
+
+
+@final
+class BlockRows(TextRows):
+    """Drafts for any texts by a pass over a block after each of them."""
+
+    def _read(
+        self, ids: Ids, slots: Ids, *features: States, width: int, rows: slice = slice(None)
+    ) -> States:
+        self._cache.write_to(rows, slots, width)
+        fused: Tensor = self._network.read(features, slots, self._cache)
+        return fused
+
+    def _program(
+        self, depth: int, width: int, numbers: Int[Tensor, "texts count+3"], *features: States
+    ) -> Any:
+        first, last, ids = numbers[:, :1], numbers[:, 1:2], numbers[:, 2:-1]
+        network, size = self._network, self._network.config.block
+        places = torch.arange(max(size, ids.shape[1]), device=ids.device)
+        text = self._read(ids, first + places[: ids.shape[1]], *features, width=width)
+        newest, slots = ids.take_along_dim(last, 1), first + last + 1 + places[:size]
+        seen = slots if network.config.causal else slots[:, -1:].expand_as(slots)
+        sees = torch.arange(width, device=ids.device) <= seen[:, None, :, None]
+        self._cache.write_to(slice(None), slots, width)
+        masks = torch.full_like(slots[:, 1:], network.config.mask)
+        states = network(torch.cat([newest, masks], dim=1), slots, sees, self._cache)
+        if network.corrector is None:
+            drafted = states[:, size - network.config.drafted :][:, :depth]
+            return at_once(self._spread(network.logits(drafted)).transpose(0, 1))
+        fused = text.take_along_dim(last[..., None], 1)[:, 0]
+        correction = network.corrector(network.block(states, fused, numbers[:, -1]))
+        tokens = [newest]
+
+        def after(drawn: Int[Tensor, "texts"]) -> Tensor:
+            tokens.append(drawn[:, None])
+            return self._spread(correction(torch.cat(tokens, dim=1), len(tokens) - 1)[:, 0])
+
+        return self._spread(correction(newest, 0)[:, 0]), after
 
 
 @final
@@ -79,10 +117,12 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
                 f" {self._path} has no confidence head"
             )
         network = self._network
-        is_plain = network.corrector is None is self.confidence and not any(network.config.windows)
-        self._programs = self._programs if is_plain else None
-        self._caches = self._emptied(partial(LayerCaches, len(network.layers)))
-        self._text = Tokens([])
+        is_plain = self.confidence is None and not any(network.config.windows)
+        can_record = is_plain and (network.corrector is None or network.corrector.recordable)
+        self._programs = self._programs if can_record else None
+        sizes = {"layers": len(network.layers), "room": network.config.block}
+        self._rows = BlockRows(network, self._spread, self._programs, **sizes)
+        self._caches, self._text = LayerCaches(len(network.layers)), Tokens([])
 
     @torch.no_grad()
     def propose(self, context: Context, pen: Pen) -> None:
@@ -94,8 +134,6 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         known, size = len(context.tokens) - 1, config.block
         device = features[0].device
         block = [context.tokens[-1], *[config.mask] * (size - 1)]
-        if self._replayed(pen, context.tokens, features, self._caches, block[1:]):
-            return
         self._catch_up(context.tokens, features)
         tokens = placed(block, device)[None]
         positions = torch.arange(known, known + size, device=device)[None]
@@ -121,22 +159,6 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
                 return
             self.foreseen.append(logit)
             path.append(pen.draw(next_logits([path[1:]])[0]))
-
-    def _program(self, buffers: Sequence[Tensor], first: Tensor, *features: Tensor) -> Any:
-        """Reads the last rows of a text and a block; returns the logits of its tokens."""
-        network, count = self._network, len(features[0])
-        size = network.config.block
-        slots = first[0] + torch.arange(count + size, device=first.device)
-        text, block = slots[None, :count], slots[None, count:]
-        network.read([rows[None] for rows in features], text, LayerCaches.at(buffers, text[0]))
-        last = block[0] if network.config.causal else block[0, -1:].expand(size)
-        sees = Slots(buffers[:2], last).sees()
-        states = network(first[None, -size:], block, sees, LayerCaches.at(buffers, block[0]))
-        return at_once(self._spread(network.logits(states[0, size - network.config.drafted :])))
-
-    def _known(self, text: Tokens) -> int:
-        """Returns how many tokens of a text are in the caches."""
-        return min(self._text.shared(text), len(text) - 1, len(self._caches))
 
     def _next_logits(
         self,
@@ -173,7 +195,7 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
     def _catch_up(self, text: Tokens, features: Sequence[Float[Tensor, "tokens width"]]) -> None:
         """Reads what is new in a text, except its last token."""
         count = len(text) - 1
-        known = self._known(text)
+        known = min(self._text.shared(text), count, len(self._caches))
         self._caches.crop(known)
         if known == count:
             return

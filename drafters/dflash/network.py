@@ -126,6 +126,7 @@ class DFlashNetwork(TrainedNetwork):
         config = config or DFlashConfig.like(target, **options)
         self.vocabulary = vocabulary
         self.config: DFlashConfig = config
+        self.stages: int | None = config.drafted
         self.reads: tuple[str, ...] = state_names(config.layers)
         width, eps = config.sizes.hidden_size, config.sizes.rms_norm_eps
         self.fc: nn.Linear = nn.Linear(len(self.reads) * width, width, bias=False)

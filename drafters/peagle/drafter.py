@@ -1,12 +1,12 @@
 """PEagle: EAGLE-3's layer and mask tokens draft all tokens in one pass."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, final
 
 import torch
+from jaxtyping import Int
 from torch import Tensor, nn
-from torch.nn.functional import embedding
+from torch.nn.functional import embedding, pad
 
 from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
@@ -15,7 +15,8 @@ from outrider.contract.programs import at_once
 from outrider.contract.target import Target
 from outrider.drafters.eagle3.shared import FusionNetwork, StatesDrafter
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
-from outrider.drafters.parts.networks.layer import Ids, Sees, Slots, States
+from outrider.drafters.parts.networks.layer import Ids, Sees, States
+from outrider.drafters.parts.networks.text_rows import TextRows
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
 
@@ -55,6 +56,30 @@ class PEagleNetwork(FusionNetwork):
 
 
 @final
+class MaskRows(TextRows):
+    """Drafts for any texts in one pass, in which masks follow each of them."""
+
+    def _read(
+        self, ids: Ids, slots: Ids, *features: States, width: int, rows: slice = slice(None)
+    ) -> States:
+        return self._feed(self._network.states(features, 0), ids, slots, width, rows)
+
+    def _program(
+        self, depth: int, width: int, numbers: Int[Tensor, "texts count+3"], *features: States
+    ) -> Any:
+        first, last, ids = numbers[:, :1], numbers[:, 1:2], numbers[:, 2:-1]
+        network, masks = self._network, depth - 1
+        states = network.states(features, masks)
+        places = torch.arange(states.shape[1], device=ids.device)
+        is_mask = places > last  # also for what comes after the last mask
+        ids = pad(ids, (0, masks)).masked_fill(is_mask, network.config.mask)
+        states = states[:, -1:].where(is_mask[..., None], states)
+        after = self._feed(states, ids, first + places, width)
+        drafted = after.take_along_dim((last + places[:depth])[..., None], 1)
+        return at_once(self._spread(network.logits(drafted)).transpose(0, 1))
+
+
+@final
 class PEagle(StatesDrafter[PEagleNetwork]):
     """Drafts all tokens in one pass on the target's states (P-EAGLE, 2602.01469).
 
@@ -69,8 +94,9 @@ class PEagle(StatesDrafter[PEagleNetwork]):
         super().__init__(PEagleNetwork, path, tree)
 
     def _start(self) -> None:
-        self._caches = self._emptied(partial(LayerCaches, self._network.config.decoders))
-        self._text = Tokens([])
+        layers = self._network.config.decoders
+        self._rows = MaskRows(self._network, self._spread, self._programs, layers=layers)
+        self._caches, self._text = LayerCaches(layers), Tokens([])
 
     @torch.no_grad()
     def propose(self, context: Context, pen: Pen) -> None:
@@ -81,29 +107,14 @@ class PEagle(StatesDrafter[PEagleNetwork]):
         # Each position takes its states and the token after it. The last one is always fed again,
         # since the caches hold no states.
         count, masks = len(text) - 1, pen.gamma - 1
-        known, mask = self._known(text), network.config.mask
-        if self._replayed(pen, text, features, self._caches, [mask] * masks):
-            return
+        known = max(0, min(self._text.shared(text) - 1, count - 1, len(self._caches)))
         self._caches.crop(known)
         self._text = Tokens([])  # an interrupted pass leaves the caches in an unknown state
         states = network.states([rows[None, known:count] for rows in features], masks)
-        tokens = [*text[known + 1 :], *[mask] * masks]
+        tokens = [*text[known + 1 :], *[network.config.mask] * masks]
         positions = torch.arange(known, count + masks, device=states.device)[None]
         rows = placed(tokens, states.device)[None]
         after = network(states, rows, positions, None, self._caches)
         self._caches.crop(count)
         self._text = Tokens(text[:])
         self._shape.grow_at_once(pen, self._spread(network.logits(after[0, -pen.gamma :])))
-
-    def _known(self, text: Tokens) -> int:
-        """Returns how many positions of a text are in the caches, and need not be fed again."""
-        return max(0, min(self._text.shared(text) - 1, len(text) - 2, len(self._caches)))
-
-    def _program(self, buffers: Sequence[Tensor], first: Tensor, *features: Tensor) -> Any:
-        """Reads the last rows of a text and the masks; returns the logits of the draft's tokens."""
-        network, masks = self._network, len(first) - 1 - len(features[0])
-        slots = first[0] + torch.arange(len(first) - 1, device=first.device)
-        states = network.states([rows[None] for rows in features], masks)
-        sees, caches = Slots(buffers[:2], slots).sees(), LayerCaches.at(buffers, slots)
-        after = network(states, first[None, 1:], slots[None], sees, caches)
-        return at_once(self._spread(network.logits(after[0, -masks - 1 :])))

@@ -39,15 +39,23 @@ CASES: list[Any] = [  # at temperature 0 and 1: launches and waits
     ({"drafter": "peagle", **UNTRAINED}, 5, 1, [(115, 1), (300, 1)]),
     ({"drafter": "small_lm", "layers": 1}, 5, 1, [(380, 1), (570, 1)]),
 ]
+MARKOV = {"drafter": "dflash", **UNTRAINED, "corrector": "markov"}
 RECORDED: list[Any] = [  # launches and waits, where the draft is one replay
     ({"drafter": "eagle3", **UNTRAINED}, 5, 1, [(16, 1), (17, 1)]),
     ({"drafter": "eagle3", **UNTRAINED}, 5, 16, [(19, 1), (20, 1)]),
     ({"drafter": "dflash", **UNTRAINED}, 7, 1, [(16, 1), (17, 1)]),
+    ({"drafter": "dflash", **UNTRAINED}, 7, 16, [(19, 1), (20, 1)]),
+    (MARKOV, 7, 1, [(16, 1), (17, 1)]),
+    (MARKOV, 7, 16, [(19, 1), (20, 1)]),
     ({"drafter": "medusa", **UNTRAINED}, 4, 1, [(12, 1), (13, 1)]),
+    ({"drafter": "medusa", **UNTRAINED}, 4, 16, [(13, 1), (14, 1)]),
     ({"drafter": "hydra", **UNTRAINED}, 4, 1, [(14, 1), (15, 1)]),
+    ({"drafter": "hydra", **UNTRAINED}, 4, 16, [(15, 1), (16, 1)]),
     ({"drafter": "mlp_speculator", **UNTRAINED}, 3, 1, [(14, 1), (15, 1)]),
+    ({"drafter": "mlp_speculator", **UNTRAINED}, 3, 16, [(15, 1), (16, 1)]),
     ({"drafter": "mtp", **UNTRAINED}, 5, 1, [(14, 1), (15, 1)]),
     ({"drafter": "peagle", **UNTRAINED}, 5, 1, [(16, 1), (17, 1)]),
+    ({"drafter": "peagle", **UNTRAINED}, 5, 16, [(19, 1), (20, 1)]),
     ({"drafter": "small_lm"}, 5, 1, [(13, 1), (14, 1)]),
     ({"drafter": "pard"}, 5, 1, [(13, 1), (14, 1)]),
 ]

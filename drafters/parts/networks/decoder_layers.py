@@ -1,11 +1,9 @@
 """Decoder layers of trained networks, and the caches of several of them."""
 
-from collections.abc import Sequence
-from typing import Any, final
+from typing import final
 
 import torch
-from jaxtyping import Int
-from torch import Tensor, nn
+from torch import nn
 
 from outrider.drafters.parts.networks.layer import (
     Attention,
@@ -15,7 +13,6 @@ from outrider.drafters.parts.networks.layer import (
     LayerConfig,
     RMSNorm,
     Sees,
-    Slots,
     States,
     layer_output,
 )
@@ -25,28 +22,11 @@ from outrider.drafters.parts.networks.layer import (
 class LayerCaches:
     """The keys and values of each layer for a text so far.
 
-    layers: the number of layers. options: those of `GrowingTensor`.
+    layers: the number of layers.
     """
 
-    def __init__(self, layers: int, **options: Any) -> None:
-        self.of_layer: list[Any] = [KeysAndValues(**options) for _ in range(layers)]
-
-    @classmethod
-    def at(cls, buffers: Sequence[Tensor], slots: Int[Tensor, "tokens"]) -> "LayerCaches":
-        """Returns the caches of a recorded pass, as `Slots`. buffers: as `hold` returns them."""
-        caches = cls(0)
-        pairs = zip(buffers[::2], buffers[1::2], strict=True)
-        caches.of_layer = [Slots(pair, slots) for pair in pairs]
-        return caches
-
-    def hold(self, length: int, room: int) -> list[Tensor]:
-        """Does for all layers what `KeysAndValues.hold` does."""
-        return [buffer for cache in self.of_layer for buffer in cache.hold(length, room)]
-
-    def clear(self) -> None:
-        """Forgets a text."""
-        for cache in self.of_layer:
-            cache.clear()
+    def __init__(self, layers: int) -> None:
+        self.of_layer: list[KeysAndValues] = [KeysAndValues() for _ in range(layers)]
 
     def __len__(self) -> int:
         """Returns the number of tokens; an interruption can leave some layers with more."""

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -89,9 +89,6 @@ class FeatureDrafter(TrainedDrafter[Network]):
     def in_rows(self) -> bool:
         """Returns whether one pass drafts a token for each of several texts."""
         return not self.trees
-
-    def open_together(self) -> Self | None:
-        return self.open() if self.in_rows else None
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         if self.in_rows and (len(pairs) > 1 or len(self._rows)):

@@ -1,6 +1,5 @@
 """The parts of a decoder layer, as in Llama and Qwen3, with a cache that can be cropped."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
@@ -83,13 +82,10 @@ class LayerConfig:
 
 @final
 class KeysAndValues:
-    """The keys and values of a layer for a text so far, [batch, heads, tokens, head_dim] each.
+    """The keys and values of a layer for a text so far, [batch, heads, tokens, head_dim] each."""
 
-    options: those of `GrowingTensor`.
-    """
-
-    def __init__(self, **options: Any) -> None:
-        self._keys, self._values = GrowingTensor(**options), GrowingTensor(**options)
+    def __init__(self) -> None:
+        self._keys, self._values = GrowingTensor(), GrowingTensor()
 
     def __len__(self) -> int:
         """Returns the number of tokens; an interruption can leave keys without values."""
@@ -109,44 +105,6 @@ class KeysAndValues:
         """Keeps the first `length` tokens."""
         self._keys.crop(length)
         self._values.crop(length)
-
-    def clear(self) -> None:
-        """Forgets a text."""
-        self._keys.clear()
-        self._values.clear()
-
-    def hold(self, length: int, room: int = 0) -> list[Tensor]:
-        """Takes what is in the first slots for the text, and returns the whole buffers.
-
-        length: the number of tokens of the text. room: how many more the buffers have room for.
-        """
-        pair = self._keys, self._values
-        buffers = [grown.reserve(length + room, grown.content) for grown in pair]
-        for grown in pair:
-            grown.hold(length)
-        return buffers
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """Where a recorded pass puts keys and values; it sees whole buffers, of a fixed size.
-
-    A network takes it for the `KeysAndValues` of a text. buffers: as `KeysAndValues.hold` returns.
-    """
-
-    buffers: Sequence[Tensor]
-    slots: Int[Tensor, "tokens"]
-
-    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Puts those of new tokens in their slots, and returns those of all slots."""
-        own, others = self.buffers
-        return own.index_copy_(2, self.slots, keys), others.index_copy_(2, self.slots, values)
-
-    def sees(self) -> Bool[Tensor, "1 1 tokens all"]:
-        """Returns what each token attends to: itself, and all slots before its own."""
-        places = torch.arange(self.buffers[0].shape[2], device=self.slots.device)
-        return (places <= self.slots[:, None])[None, None]
 
 
 @final

@@ -14,7 +14,7 @@ from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen, draw_chains
 from outrider.drafters.parts.networks.cached_text import fit, known_ids, own_size
-from outrider.drafters.parts.networks.feature_rows import continued
+from outrider.drafters.parts.networks.text_rows import continued
 from outrider.targets.batches.batch_cache import BatchCache
 from outrider.targets.batches.sessions import LONG, new_batch
 

@@ -16,7 +16,7 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.contract.programs import Programs, can_draw_ahead, play_chains, rows_fed
+from outrider.contract.programs import can_draw_ahead, play_chains
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
@@ -128,8 +128,8 @@ class TrainedDrafter(Drafter, Generic[Network]):
     Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """
 
-    _program: Any  # a `Program`, which is given the buffers of a cache first
-    _known: Any  # returns how many positions of a text are in the cache
+    _rows: Any = None  # drafts for several texts at once: `TextRows`
+    _is_shared = False  # by several texts
 
     def __init__(
         self, network_class: type[Network], path: str | None, tree: Any, **untrained: Any
@@ -159,52 +159,40 @@ class TrainedDrafter(Drafter, Generic[Network]):
         text._start()
         return text
 
-    def _programs_for(self, pen: Pen) -> Programs | None:
-        """Returns what records a draft as one program; None if it has to be drawn step by step."""
-        return self._programs if not self.trees and can_draw_ahead(pen) else None
+    @property
+    def in_rows(self) -> bool:
+        """Returns whether one pass drafts for several texts: by default in recorded chains."""
+        return self._programs is not None and self._rows is not None and not self.trees
 
-    def _emptied(self, make: Callable[..., Any]) -> Any:
-        """Returns an empty cache for a text, in buffers of a fixed size if drafts are recorded."""
-        return self._programs.lend(self, make) if self._programs else make()
+    def open_together(self) -> Self | None:
+        together = self.open() if self.in_rows else None
+        if together is not None:
+            together._is_shared = True
+        return together
+
+    def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        if self._programs is None or not self.in_rows:
+            super().propose_batch(pairs)
+            return
+        for _, pen in pairs:
+            pen.limit(self._network.stages or pen.gamma)
+        # The lab asks for one text at each of its positions: one after the other reads it once.
+        for texts in [pairs] if self._is_shared else [[pair] for pair in pairs]:
+            self._rows.draft(texts)
 
     def _start(self) -> None:
         """Begins a text with empty caches; called when a network has been loaded, and by `open`."""
-
-    def _replayed(
-        self,
-        pen: Pen,
-        text: Tokens,
-        features: Sequence[Float[Tensor, "tokens width"]],
-        cache: Any,
-        after: Sequence[int] = (),
-    ) -> bool:
-        """Drafts a chain by one program over the last rows of a text; returns whether it could.
-
-        The program is given the position of the first row, the tokens from the one after it on, and
-        the target's features at these rows.
-
-        cache: that of the text in `_text`. after: tokens that are read after the text.
-        """
-        end, programs = len(text) - 1, self._programs_for(pen)
-        count = rows_fed(self._known(text), end, pen.remaining)
-        if programs is None or not count:
-            return False
-        start, self._text = end - count, Tokens([])  # until the cache holds the text
-        buffers = cache.hold(end, pen.remaining + len(after))
-        first = placed([start, *text[start + 1 :], *after], features[0].device)
-        given = [first, *(rows[start:end] for rows in features)]
-        play_chains({0: pen}, programs, partial(self._program, buffers), given, buffers)
-        self._text = Tokens(text[:])
-        return True
 
 
 class StateDrafter(TrainedDrafter[Network]):
     """Drafts from the state that gave the last token; recorded chains of several texts at once."""
 
+    _reads_newest = True  # whether a program is given the newest token of each text
     needs: frozenset[str] = frozenset({"model", HIDDEN})
 
-    def open_together(self) -> Self | None:
-        return self.open() if self._programs and not self.trees else None
+    @property
+    def in_rows(self) -> bool:
+        return self._programs is not None and not self.trees
 
     def propose(self, context: Context, pen: Pen) -> None:
         self.propose_batch([(context, pen)])
@@ -222,8 +210,11 @@ class StateDrafter(TrainedDrafter[Network]):
         elif ready:
             rows = 1 << (len(ready) - 1).bit_length()
             missing = rows - len(ready)
-            ids = placed(newest + newest[:1] * missing, states[0].device)
-            given = [torch.stack(states + states[:1] * missing), ids]
+            given = [states[0][None]]
+            if rows > 1:
+                given = [torch.stack(states + states[:1] * missing)]
+            if self._reads_newest:
+                given.append(placed(newest + newest[:1] * missing, states[0].device))
             program = partial(self._program, max(pen.remaining for pen in pens))
             play_chains(dict(enumerate(pens)), self._programs, program, given, rows=rows)
 
@@ -237,7 +228,7 @@ class StateDrafter(TrainedDrafter[Network]):
 
     @abstractmethod
     def _program(
-        self, depth: int, states: Float[Tensor, "texts width"], newest: Int[Tensor, "texts"]
+        self, depth: int, states: Float[Tensor, "texts width"], *newest: Int[Tensor, "texts"]
     ) -> Any:
         """Returns what a `Program` does, of chains of some depth."""
 
@@ -283,7 +274,7 @@ class StagedDrafter(StateDrafter[Stages]):
         self._shape.grow(pen, next_logits)
 
     def _program(
-        self, depth: int, states: Float[Tensor, "texts width"], newest: Int[Tensor, "texts"]
+        self, depth: int, states: Float[Tensor, "texts width"], *newest: Int[Tensor, "texts"]
     ) -> Any:
         network, of_stages = self._network, [self._network.start(states)]
 
@@ -292,4 +283,4 @@ class StagedDrafter(StateDrafter[Stages]):
             of_stages.append(network(stage, of_stages[-1], tokens))
             return self._spread(network.logits(stage, of_stages[-1]))
 
-        return after(newest), after
+        return after(*newest), after

@@ -13,13 +13,22 @@ from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.testing.tiny_targets import tiny_target
 from tests.devices import FAR, accelerator, moved
 
-NETWORKS = ("eagle3", "eagle", "mtp", "peagle", "dflash", "medusa", "hydra", "mlp_speculator")
-DRAFTERS = (*NETWORKS, "redrafter", "small_lm", "pard")
+HEADS: tuple[Any, ...] = ("medusa", "hydra", "mlp_speculator", "redrafter")
+BLOCKS = (
+    "peagle",
+    "dflash",
+    *({"drafter": "dflash", "corrector": it} for it in ("markov", "xpress", "lilicorr")),
+)
+IN_ROWS = ("eagle3", "eagle", "mtp", "small_lm", *HEADS, *BLOCKS)
 SAMPLINGS: list[Any] = [
     (Sampling(), "fixed"),
     (Sampling(temperature=1, seed=3), "fixed"),
     (Sampling(temperature=0.7, top_p=0.8), {"policy": "confidence", "threshold": 0.4}),
 ]
+
+
+def settings(drafter: Any) -> Any:
+    return {"drafter": drafter} if isinstance(drafter, str) else drafter
 
 
 def texts(target: Any, drafter: Any, sampling: Sampling, policy: Any) -> list[Any]:
@@ -34,10 +43,10 @@ def texts(target: Any, drafter: Any, sampling: Sampling, policy: Any) -> list[An
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("drafter", ["eagle3", "eagle", "mtp", "small_lm", "medusa"])
+@pytest.mark.parametrize("drafter", IN_ROWS)
 @pytest.mark.parametrize(("sampling", "policy"), SAMPLINGS, ids=["greedy", "sampled", "until"])
 def test_drafts_of_texts_that_come_and_go_are_one_recording(
-    drafter: str, sampling: Sampling, policy: Any
+    drafter: Any, sampling: Sampling, policy: Any
 ) -> None:
     target, record = tiny_target(400), GraphReplayer() if FAR.type == "meta" else None
     prompts = [[*range(3, 3 + length)] for length in (5, 17, 3, 60, 9, 12)]
@@ -49,12 +58,12 @@ def test_drafts_of_texts_that_come_and_go_are_one_recording(
         found = decode_together(target, drafter, make("verifier", "token"), prompts, **options)
         return [(index, round.draft, round.tokens) for index, round in found]
 
-    expected = rounds(drafter_of({"drafter": drafter}, 400))
+    expected = rounds(drafter_of(settings(drafter), 400))
     with accelerator() as device:
         moved(target.model, device)
         engine = RecordedPasses(record)
         run_by(engine, target.model)
-        assert rounds(drafter_of({"drafter": drafter}, 400, engine, device)) == expected
+        assert rounds(drafter_of(settings(drafter), 400, engine, device)) == expected
     if (
         record is not None
     ):  # one for each depth and each size of a pass, and for one text that is left
@@ -62,10 +71,10 @@ def test_drafts_of_texts_that_come_and_go_are_one_recording(
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("drafter", [*IN_ROWS, "pard"])
 @pytest.mark.parametrize(("sampling", "policy"), SAMPLINGS, ids=["greedy", "sampled", "until"])
 def test_recorded_drafts_are_those_drawn_step_by_step(
-    drafter: str, sampling: Sampling, policy: Any, monkeypatch: pytest.MonkeyPatch
+    drafter: Any, sampling: Sampling, policy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever stands in the buffers beyond a text, and in what the last replay wrote."""
     reserve, made = GrowingTensor.reserve, set[int]()
@@ -79,12 +88,12 @@ def test_recorded_drafts_are_those_drawn_step_by_step(
 
     monkeypatch.setattr(GrowingTensor, "reserve", poisoned)
     target, record = tiny_target(400), GraphReplayer() if FAR.type == "meta" else None
-    expected = texts(target, drafter_of({"drafter": drafter}, 400), sampling, policy)
+    expected = texts(target, drafter_of(settings(drafter), 400), sampling, policy)
     with accelerator() as device:
         moved(target.model, device)
         engine = RecordedPasses(record)
         run_by(engine, target.model)
-        far = drafter_of({"drafter": drafter}, 400, engine, device)
+        far = drafter_of(settings(drafter), 400, engine, device)
         assert texts(target, far, sampling, policy) == expected
     # One for each depth, which falls at the end, and one for each size of a pass; for both texts.
     if record is not None:
