@@ -157,7 +157,8 @@ class SmallLM(Drafter):
     def open_together(self) -> Drafter | None:
         if self._other is not None or self.trees or not self._batches or self._target is None:
             return None
-        return ModelRows(self.chain_model, self.reach, self._target.vocab_size)
+        size, programs = self._target.vocab_size, self._text.programs
+        return ModelRows(self.chain_model, self.reach, size, programs)
 
     def open(self) -> Self:
         text = copy.copy(self)

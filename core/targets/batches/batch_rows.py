@@ -1,7 +1,7 @@
 """A batch that transformers' own modules read, padded to one length, and its rows in a cache."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, final
 
@@ -17,8 +17,12 @@ from outrider.targets.batches.batch_cache import BatchCache, NewTokens, part_of
 from outrider.targets.batches.ragged_layer import RaggedLayer, RowLayer, Slots
 from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.masks import additive_mask, tree_mask
-from outrider.targets.passes.pass_input import Pass, PassInput
+from outrider.targets.passes.pass_input import Pass, PassInput, run_modules
 from outrider.targets.passes.placement import home
+
+Held = tuple[list[int], list[Tensor], list[Tensor], Callable[[Tensor, Tensor], Tensor]]
+"""The rows of sequences; the ids of what to feed of each row, and their slots; the buffers; and
+what returns the logits after the last of such tokens."""
 
 
 @final
@@ -202,6 +206,38 @@ class PaddedBatch(BatchCache):
             result = run_pass(self.model, self._rows.cache, inputs)
         end = inputs.ids.shape[1]
         return [part_of(result, part.row, part, end, end - inputs.rows) for part in new]
+
+    @property
+    def static(self) -> bool:
+        """Returns whether programs may use its buffers; the first pass makes them."""
+        return self._static is not None and len(self._rows.layers) > 0
+
+    def hold(self, new: Mapping[int, Sequence[int]], count: int, room: int) -> Held:
+        """Appends new tokens of sequences, by number, for a program to feed.
+
+        count: how many positions of each row to feed, at least as many as new tokens.
+        room: how many more the buffers have room for.
+        """
+        rows, device = self._rows, home(self.model)
+        ids = torch.zeros(len(rows.lengths), count, dtype=torch.long)
+        slots = torch.tensor(rows.lengths)[:, None] + torch.arange(count)
+        for number, tokens in new.items():
+            row, start = rows.row(number), count - len(tokens)
+            ids[row, start:] = torch.tensor(tokens)
+            slots[row] = slots[row].roll(start)  # padding goes after the sequence's end
+            rows.lengths[row] += len(tokens)
+        buffers = rows.hold(max(rows.lengths) + count + room)
+        width = int(buffers[0].shape[2])
+
+        def run(ids: Tensor, slots: Tensor) -> Tensor:
+            texts = torch.arange(len(ids), device=device)[:, None]
+            rows.slots.write_to(texts, slots, len(ids), width)
+            sees = torch.arange(width, device=device) <= slots[..., None]
+            mask = additive_mask(sees, self.model.dtype)[:, None]
+            return run_modules(self.model, rows.cache, PassInput(ids, 1, mask, slots)).logits[:, 0]
+
+        given = [placed(ids, device), placed(slots, device)]
+        return [rows.row(number) for number in new], given, buffers, run
 
     def retain_rows(self, number: int, count: int, rows: Sequence[int]) -> None:
         self._rows.retain(number, count, rows)

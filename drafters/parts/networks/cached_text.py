@@ -13,7 +13,7 @@ from outrider.base.pretrained import Model
 from outrider.contract.context import Tokens
 from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
-from outrider.contract.programs import at_once, can_draw_ahead, play_chains, rows_fed
+from outrider.contract.programs import Programs, at_once, can_draw_ahead, play_chains, rows_fed
 from outrider.drafters.parts.networks.adapter import AdaptedModel, Adapter, cached_model
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import CachedModel, NewIds, RowLogits
@@ -32,13 +32,15 @@ class CachedText:
     vocab_size: the width of all logits. The model's are cut to it, or padded with -inf, since the
         model's embeddings may be padded to another size. Ids that it does not have are read as 0.
     adapter: a network on top of the model's last layer, in place of its head.
+
+    programs: what records its drafts, if anything does.
     """
 
     def __init__(self, model: Model, vocab_size: int, adapter: Adapter | None = None) -> None:
         self._model, self._adapter = model, adapter
         self._vocab_size = vocab_size
         self._own_size, self._window = own_size(model), context_window(model)
-        self._programs = engine_of(model).programs(model)
+        self.programs: Programs | None = engine_of(model).programs(model)
         self._forget(None)
 
     def reach(self, length: int) -> int:
@@ -117,7 +119,7 @@ class CachedText:
         known, cached = Tokens(self._tokens).shared(text), self._cached
         count = rows_fed(min(known, len(text) - 1), len(text), pen.remaining)
         can_play = count and can_draw_ahead(pen) and source == self._source
-        if self._programs is None or not (can_play and isinstance(cached, CachedModel)):
+        if self.programs is None or not (can_play and isinstance(cached, CachedModel)):
             return False
         self._cached = None  # see `_feed`
         held = cached.hold(len(text), pen.remaining)
@@ -142,7 +144,7 @@ class CachedText:
 
                 return logits[-1], after
 
-            play_chains({0: pen}, self._programs, program, [first], buffers)
+            play_chains({0: pen}, self.programs, program, [first], buffers)
             self._tokens, self._tree = text[:], CachedTree(len(text))
         self._cached = cached
         return held is not None

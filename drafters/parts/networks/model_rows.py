@@ -1,5 +1,6 @@
 """ModelRows: a model drafts chains for several texts, a pass for each token of all of them."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -13,9 +14,11 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen, draw_chains
+from outrider.contract.programs import ROWS, Programs, can_draw_ahead, play_chains
 from outrider.drafters.parts.networks.cached_text import fit, known_ids, own_size
 from outrider.drafters.parts.networks.text_rows import continued
 from outrider.targets.batches.batch_cache import BatchCache
+from outrider.targets.batches.batch_rows import PaddedBatch
 from outrider.targets.batches.sessions import LONG, new_batch
 
 
@@ -38,13 +41,20 @@ class ModelRows(Drafter):
 
     reach: how many tokens the model can draft after a text of some length.
     vocab_size: the width of all logits.
+    programs: what records its drafts, if anything does.
     """
 
     autoregressive = True
 
-    def __init__(self, model: Model, reach: Callable[[int], int], vocab_size: int) -> None:
+    def __init__(
+        self,
+        model: Model,
+        reach: Callable[[int], int],
+        vocab_size: int,
+        programs: Programs | None,
+    ) -> None:
         self._model, self._reach, self._vocab_size = model, reach, vocab_size
-        self._own_size = own_size(self._model)
+        self._own_size, self._programs = own_size(self._model), programs
         self._cache: BatchCache | None = None
         self._rows: dict[int, _Row] = {}  # by number, as the cache knows it
 
@@ -60,6 +70,10 @@ class ModelRows(Drafter):
         cache, numbers = self._arranged(texts)
         self._cache = None  # an interruption leaves it in an unknown state
         going = [row for row, (_, pen) in enumerate(pairs) if pen.open]
+        pens = {numbers[row]: pairs[row][1] for row in going}
+        if self._replayed(cache, pens, {numbers[row]: texts[row] for row in going}):
+            self._cache = cache
+            return
         unread = {numbers[row]: self._unread(cache, numbers[row], texts[row]) for row in going}
 
         def after(left: Sequence[int], tokens: Sequence[Any]) -> list[Tensor]:
@@ -74,6 +88,40 @@ class ModelRows(Drafter):
             self._rows[numbers[row]].read += [pen.token(node) for node in range(len(pen) - 1)]
         self._cache = cache
 
+    def _replayed(
+        self, cache: BatchCache, pens: Mapping[int, Pen], texts: Mapping[int, Tokens]
+    ) -> bool:
+        """Draws chains by one program over the last positions of texts; returns whether it could.
+
+        pens, texts: by the texts' numbers.
+        """
+        programs, own = self._programs, self._own_size
+        if programs is None or not isinstance(cache, PaddedBatch) or not cache.static:
+            return False
+        if not all(map(can_draw_ahead, pens.values())):
+            return False
+        depth = max(pen.remaining for pen in pens.values())
+        count = ROWS * math.ceil((1 + depth) / ROWS)
+        new = {
+            number: known_ids(self._unread(cache, number, texts[number], count), own)
+            for number in pens
+        }
+        rows, given, buffers, run = cache.hold(new, count, depth)
+
+        def program(ids: Tensor, slots: Tensor) -> Any:
+            slot = slots[:, -1:]
+
+            def after(tokens: Tensor) -> Tensor:
+                nonlocal slot
+                slot = slot + 1
+                return fit(run(known_ids(tokens, own)[:, None], slot), self._vocab_size)
+
+            return fit(run(ids, slots), self._vocab_size), after
+
+        of_row = dict(zip(rows, pens.values(), strict=True))
+        play_chains(of_row, programs, program, given, buffers, rows=len(given[0]))
+        return True
+
     def _arranged(self, texts: Sequence[Tokens]) -> tuple[BatchCache, list[int]]:
         """Returns the cache, and the number of each text there: a new one if it is not known."""
         if self._cache is None:
@@ -87,17 +135,20 @@ class ModelRows(Drafter):
             self._rows.setdefault(found[-1], _Row())
         return self._cache, found
 
-    def _unread(self, cache: BatchCache, number: int, text: Tokens) -> list[int]:
-        """Returns the tokens of a text that are not in the cache, which drops all others."""
-        row = self._rows[number]
+    def _unread(self, cache: BatchCache, number: int, text: Tokens, count: int = 1) -> list[int]:
+        """Returns the tokens of a text that are not in the cache, which drops all others.
+
+        count: how many there are, unless the text is shorter; 1 for at least one.
+        """
         # The last one is always read again, since the cache holds no logits.
-        shared = min(Tokens(row.read).shared(text), len(text) - 1)
+        row, start = self._rows[number], max(0, len(text) - count)
+        shared = min(Tokens(row.read).shared(text), start)
         cache.retain_rows(number, len(row.read) - shared, ())
-        new, row.text, row.read = text[shared:], text, text[:]
-        if not shared and len(new) > LONG:
-            cache.read(number, known_ids(new[:-1], self._own_size), ())
-            new = new[-1:]
-        return new
+        if shared < start and (count > 1 or (not shared and len(text) > LONG)):
+            cache.read(number, known_ids(text[shared:start], self._own_size), ())
+            shared = start
+        row.text, row.read = text, text[:]
+        return text[shared:]
 
     def _feed(
         self,
