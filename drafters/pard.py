@@ -17,6 +17,7 @@ from outrider.drafters.parts.networks.drafting_model import (
     proved,
     require_same_vocabulary,
 )
+from outrider.drafters.parts.networks.model_rows import ModelRows
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.loading import Dtype
 from outrider.targets.model_settings import ModelSettings
@@ -89,6 +90,7 @@ class Pard(Drafter):
         self._mask = int(mask)
         self.models: Sequence[Any] = (model,)
         self._text = CachedText(model, target.vocab_size)
+        self._rows = ModelRows(model, self._text.reach, target.vocab_size, self._mask)
         self._target = target
 
     def _model_for(self, target: Target) -> Any:
@@ -103,18 +105,19 @@ class Pard(Drafter):
 
     def open(self) -> Self:
         text = copy.copy(self)
-        text._text = self._text.fresh()
+        text._text, text._rows = self._text.fresh(), self._rows.fresh()
         return text
+
+    def open_together(self) -> Drafter | None:
+        return self._rows.fresh() if self._rows.static and not self.trees else None
 
     def propose(self, context: Context, pen: Pen) -> None:
         pen.limit(self._text.reach(len(context.tokens)))
-        if not pen.open:
-            return
-        masks = [self._mask] * (pen.gamma - 1)
-        if self.kind == "chain" and self._text.replay(pen, context.tokens, None, masks):
-            return
-        masked = Tokens([*context.tokens, *masks])
-        self._shape.grow_at_once(pen, self._text.follow(masked, rows=pen.gamma))
+        if self._rows.static and not self.trees:
+            self._rows.propose(context, pen)
+        elif pen.open:
+            masked = Tokens([*context.tokens, *[self._mask] * (pen.gamma - 1)])
+            self._shape.grow_at_once(pen, self._text.follow(masked, rows=pen.gamma))
 
 
 def _untrained(target: Target) -> Model:

@@ -133,6 +133,7 @@ class SmallLM(Drafter):
             tested = SelfTest(batches="it was not tested")
         self._batches = not tested.batches
         self._text = CachedText(self.chain_model, target.vocab_size)
+        self._rows = ModelRows(self.chain_model, self.reach, target.vocab_size)
         self.models = (self.chain_model,)
         self._target = target
 
@@ -157,13 +158,12 @@ class SmallLM(Drafter):
     def open_together(self) -> Drafter | None:
         if self._other is not None or self.trees or not self._batches or self._target is None:
             return None
-        size, programs = self._target.vocab_size, self._text.programs
-        return ModelRows(self.chain_model, self.reach, size, programs)
+        return self._rows.fresh()
 
     def open(self) -> Self:
         text = copy.copy(self)
         if self._other is None:
-            text._text = self._text.fresh()
+            text._text, text._rows = self._text.fresh(), self._rows.fresh()
         else:
             text._other = self._other.open()
         return text
@@ -173,8 +173,9 @@ class SmallLM(Drafter):
             self._other.propose(context, pen)
             return
         pen.limit(self.reach(len(context.tokens)))
-        is_chain = self.kind == "chain"
-        if pen.open and not (is_chain and self._text.replay(pen, context.tokens, context.source)):
+        if self._rows.static and not self.trees:
+            self._rows.propose(context, pen)
+        elif pen.open:
             base = self._text.follow(context.tokens, context.source)
             self._text.grow(self._shape, pen, base)
 

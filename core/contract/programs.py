@@ -1,6 +1,5 @@
 """A chain as one program of tensors, which an engine may record and replay with one launch."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -11,8 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.contract.deferred import Picked, facts_of, ids_in, pick
-from outrider.contract.devices import wide
-from outrider.contract.pen import Pen
+from outrider.contract.devices import placed, wide
+from outrider.contract.pen import Pen, draw_chains
 
 Program = Callable[
     ..., tuple[Float[Tensor, "vocab"], Callable[[Int[Tensor, "1"]], Float[Tensor, "vocab"]]]
@@ -23,8 +22,8 @@ For several texts logits and tokens have a row for each.
 """
 
 
-ROWS, MOST_ROWS = 8, 32
-"""A recorded draft feeds a multiple of so many positions of the text, and at most so many."""
+ROWS = 8
+"""A recorded draft feeds a multiple of so many positions of each text."""
 
 
 class Programs(ABC):
@@ -59,18 +58,6 @@ def at_once(logits: Float[Tensor, "depths vocab"]) -> Any:
     return next(rows), lambda _: next(rows)
 
 
-def rows_fed(known: int, end: int, depth: int) -> int:
-    """Returns how many of a text's last positions a recorded draft feeds; 0 if it can't.
-
-    They are as many whatever was accepted, so some are read again. The first draft of a text, which
-    makes the buffers, is not recorded.
-
-    known: how many of its `end` positions were read before. depth: that of the draft.
-    """
-    count = ROWS * math.ceil(max(end - known, 1 + depth) / ROWS)
-    return count if known and count <= min(end, MOST_ROWS) else 0
-
-
 def can_draw_ahead(pen: Pen) -> bool:
     """Returns whether a chain may be drawn as a whole before anything looks at its tokens."""
     sheet = pen.sheet
@@ -80,7 +67,7 @@ def can_draw_ahead(pen: Pen) -> bool:
 
 def play_chains(
     pens: Mapping[int, Pen],
-    programs: Programs,
+    programs: Programs | None,
     program: Program,
     given: Sequence[Tensor],
     buffers: Sequence[Tensor] = (),
@@ -91,11 +78,15 @@ def play_chains(
 
     A policy is asked about each token in turn. What it stops is dropped unseen, and the numbers
     that it was drawn with are left for later draws: so the text is that of drawing one by one.
+    That is also done without programs, or where something has to look before.
 
     pens: by row of the program's logits. rows: how many there are; nobody reads the others.
 
     Raises `DrafterError` as `Pen.chain` does.
     """
+    if programs is None or not all(map(can_draw_ahead, pens.values())):
+        _draw(pens, *program(*given), rows)
+        return
     sheet = next(iter(pens.values())).sheet
     sampling, depth = replace(sheet.sampling, seed=None), max(p.remaining for p in pens.values())
     shares = torch.full((depth, 0 if sampling.greedy else rows), 0.5, dtype=torch.float64)
@@ -126,3 +117,18 @@ def play_chains(
                 pen.sheet.chance.share()
             q = probs[0][row, node] if probs else None
             pen.submit_drawn([(token, q)], logits=logits[row, node])
+
+
+def _draw(
+    pens: Mapping[int, Pen], logits: Tensor, go_on: Callable[[Tensor], Tensor], count: int
+) -> None:
+    """Draws chains step by step. count: how many rows there are."""
+    rows, by_row = list(pens), logits.reshape(count, -1)
+
+    def after(going: Sequence[int], tokens: Sequence[Any]) -> list[Tensor]:
+        drawn = {rows[index]: token for index, token in zip(going, tokens, strict=True)}
+        blank = torch.zeros_like(tokens[0]) if isinstance(tokens[0], Tensor) else 0
+        after_all = go_on(placed([drawn.get(row, blank) for row in range(count)], logits.device))
+        return [after_all[rows[index]] for index in going]
+
+    draw_chains([*pens.values()], [by_row[row] for row in rows], after)

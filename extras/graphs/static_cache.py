@@ -20,7 +20,6 @@ from outrider.targets.passes.pass_input import (
     Pass,
     PassCache,
     PassInput,
-    StaticPass,
     cache_argument,
     in_parts,
 )
@@ -137,19 +136,6 @@ class StaticCache(PassCache):
 
     def crop(self, count: int) -> None:
         self._length += count
-
-    def hold(self, length: int, room: int) -> tuple[list[Tensor], StaticPass]:
-        self._length = length
-        capacity = self._reserve(length + room)
-
-        def run(ids: Tensor, slots: Tensor) -> Tensor:
-            self._buffers.slots = slots
-            masks = layer_masks(self._model, self.full_mask(None, len(ids), capacity))
-            inputs = ids[None], self._buffers, masks, slots[None], ()
-            logits: Tensor = uncompiled(self._model)(*inputs)[0][0]
-            return logits
-
-        return [buffer for layer in self._buffers.made for buffer in layer.buffers], run
 
     def retain_rows(self, count: int, rows: Sequence[int]) -> None:
         start = self._length - count

@@ -20,9 +20,9 @@ from outrider.targets.passes.masks import additive_mask, tree_mask
 from outrider.targets.passes.pass_input import Pass, PassInput, run_modules
 from outrider.targets.passes.placement import home
 
-Held = tuple[list[int], list[Tensor], list[Tensor], Callable[[Tensor, Tensor], Tensor]]
-"""The rows of sequences; the ids of what to feed of each row, and their slots; the buffers; and
-what returns the logits after the last of such tokens."""
+Held = tuple[list[int], Tensor, list[Tensor], Callable[[Tensor, Tensor, int], Tensor]]
+"""The rows of sequences; the ids of what to feed of each row, followed by their slots; the buffers;
+and what returns the logits after the last of some tokens of each row, given such ids and slots."""
 
 
 @final
@@ -209,8 +209,8 @@ class PaddedBatch(BatchCache):
 
     @property
     def static(self) -> bool:
-        """Returns whether programs may use its buffers; the first pass makes them."""
-        return self._static is not None and len(self._rows.layers) > 0
+        """Returns whether programs may use its buffers."""
+        return self._static is not None
 
     def hold(self, new: Mapping[int, Sequence[int]], count: int, room: int) -> Held:
         """Appends new tokens of sequences, by number, for a program to feed.
@@ -219,6 +219,9 @@ class PaddedBatch(BatchCache):
         room: how many more the buffers have room for.
         """
         rows, device = self._rows, home(self.model)
+        if not rows.layers:  # the first pass makes them
+            self.read(rows.numbers[0], [0], ())
+            rows.lengths[0] = 0
         ids = torch.zeros(len(rows.lengths), count, dtype=torch.long)
         slots = torch.tensor(rows.lengths)[:, None] + torch.arange(count)
         for number, tokens in new.items():
@@ -229,14 +232,14 @@ class PaddedBatch(BatchCache):
         buffers = rows.hold(max(rows.lengths) + count + room)
         width = int(buffers[0].shape[2])
 
-        def run(ids: Tensor, slots: Tensor) -> Tensor:
+        def run(ids: Tensor, slots: Tensor, last: int) -> Tensor:
             texts = torch.arange(len(ids), device=device)[:, None]
             rows.slots.write_to(texts, slots, len(ids), width)
             sees = torch.arange(width, device=device) <= slots[..., None]
             mask = additive_mask(sees, self.model.dtype)[:, None]
-            return run_modules(self.model, rows.cache, PassInput(ids, 1, mask, slots)).logits[:, 0]
+            return run_modules(self.model, rows.cache, PassInput(ids, last, mask, slots)).logits
 
-        given = [placed(ids, device), placed(slots, device)]
+        given = placed(torch.cat([ids, slots], dim=1), device)
         return [rows.row(number) for number in new], given, buffers, run
 
     def retain_rows(self, number: int, count: int, rows: Sequence[int]) -> None:

@@ -20,7 +20,7 @@ from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.masks import TreeMask, additive_mask, tree_mask
-from outrider.targets.passes.pass_input import Pass, PassCache, PassInput, StaticPass
+from outrider.targets.passes.pass_input import Pass, PassInput
 from outrider.targets.passes.placement import home
 from outrider.targets.passes.recurrent import (
     STATEFUL,
@@ -138,10 +138,6 @@ class CachedModel:
         result = resume_pass(self.model, self._cache, inputs, layers, output)
         self.lend(computed, 0, len(tokens))
         return result
-
-    def hold(self, length: int, room: int) -> tuple[list[Tensor], StaticPass] | None:
-        """Does what `PassCache.hold` does; None for a cache that can't."""
-        return self._cache.hold(length, room) if isinstance(self._cache, PassCache) else None
 
     def drop(self, count: int) -> None:
         """Removes the last `count` tokens from the cache."""

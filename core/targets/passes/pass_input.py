@@ -83,24 +83,12 @@ def in_parts(inputs: PassInput, run: Callable[[PassInput], Pass]) -> Pass:
     return Pass(torch.cat([part.logits for part in parts], dim=1), states)
 
 
-StaticPass = Callable[[Int[Tensor, "tokens"], Int[Tensor, "tokens"]], Float[Tensor, "tokens vocab"]]
-"""Returns the logits after tokens of a text, given their ids and their slots in static buffers."""
-
-
 class PassCache(ABC):
     """A cache that runs its own passes, since they differ from those of a plain model."""
 
     @abstractmethod
     def feed(self, inputs: PassInput) -> Pass:
         """Appends tokens, as `outrider.targets.passes.engine.run_pass` does."""
-
-    def hold(self, length: int, room: int) -> tuple[list[Tensor], StaticPass] | None:
-        """Takes what is in the first slots for the text; returns buffers, and a pass over them.
-
-        None if it has no buffers of fixed size. length: the number of tokens of the text.
-        room: how many more the buffers have room for.
-        """
-        return None
 
     @abstractmethod
     def get_seq_length(self) -> int:

@@ -11,15 +11,11 @@ from torch import Tensor
 
 from outrider.base.pretrained import Model
 from outrider.contract.context import Tokens
-from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
-from outrider.contract.programs import Programs, at_once, can_draw_ahead, play_chains, rows_fed
 from outrider.drafters.parts.networks.adapter import AdaptedModel, Adapter, cached_model
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import CachedModel, NewIds, RowLogits
-from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.masks import CachedTree, TreeMask, context_window
-from outrider.targets.passes.placement import home
 
 
 @final
@@ -32,15 +28,12 @@ class CachedText:
     vocab_size: the width of all logits. The model's are cut to it, or padded with -inf, since the
         model's embeddings may be padded to another size. Ids that it does not have are read as 0.
     adapter: a network on top of the model's last layer, in place of its head.
-
-    programs: what records its drafts, if anything does.
     """
 
     def __init__(self, model: Model, vocab_size: int, adapter: Adapter | None = None) -> None:
         self._model, self._adapter = model, adapter
         self._vocab_size = vocab_size
         self._own_size, self._window = own_size(model), context_window(model)
-        self.programs: Programs | None = engine_of(model).programs(model)
         self._forget(None)
 
     def reach(self, length: int) -> int:
@@ -108,46 +101,6 @@ class CachedText:
             self._tree = CachedTree(len(self._tokens))
         else:
             shape.grow(pen, lambda paths: self.branch(paths) if paths[0] else base)
-
-    def replay(
-        self, pen: Pen, text: Tokens, source: Tokens | None = None, masks: Sequence[int] = ()
-    ) -> bool:
-        """Draws a chain by one program over a text's last rows; returns whether it could.
-
-        masks: ids that are read after the text; then no token depends on those before it.
-        """
-        known, cached = Tokens(self._tokens).shared(text), self._cached
-        count = rows_fed(min(known, len(text) - 1), len(text), pen.remaining)
-        can_play = count and can_draw_ahead(pen) and source == self._source
-        if self.programs is None or not (can_play and isinstance(cached, CachedModel)):
-            return False
-        self._cached = None  # see `_feed`
-        held = cached.hold(len(text), pen.remaining)
-        if held is not None:
-            start = len(text) - count
-            first = placed([start, *text[start:], *masks], home(self._model))
-            buffers, run = held
-
-            def fed(ids: Tensor, slots: Tensor) -> Tensor:
-                return fit(run(known_ids(ids, self._own_size), slots), self._vocab_size)
-
-            def program(first: Tensor) -> Any:
-                slots = first[0] + torch.arange(len(first) - 1, device=first.device)
-                logits, slot = fed(first[1:], slots), slots[-1:]
-                if masks:
-                    return at_once(logits[-len(masks) - 1 :])
-
-                def after(token: Tensor) -> Tensor:
-                    nonlocal slot
-                    slot = slot + 1
-                    return fed(token, slot)[0]
-
-                return logits[-1], after
-
-            play_chains({0: pen}, self.programs, program, [first], buffers)
-            self._tokens, self._tree = text[:], CachedTree(len(text))
-        self._cached = cached
-        return held is not None
 
     def extend(self, tokens: Sequence[int], rows: int = 1) -> RowLogits:
         """Appends tokens to the text, and returns the logits after the last `rows` of them."""

@@ -1,5 +1,6 @@
 """ModelRows: a model drafts chains for several texts, a pass for each token of all of them."""
 
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +15,13 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen, draw_chains
-from outrider.contract.programs import ROWS, Programs, can_draw_ahead, play_chains
+from outrider.contract.programs import ROWS, at_once, play_chains
 from outrider.drafters.parts.networks.cached_text import fit, known_ids, own_size
 from outrider.drafters.parts.networks.text_rows import continued
 from outrider.targets.batches.batch_cache import BatchCache
 from outrider.targets.batches.batch_rows import PaddedBatch
 from outrider.targets.batches.sessions import LONG, new_batch
+from outrider.targets.passes.engine import engine_of
 
 
 @final
@@ -41,7 +43,9 @@ class ModelRows(Drafter):
 
     reach: how many tokens the model can draft after a text of some length.
     vocab_size: the width of all logits.
-    programs: what records its drafts, if anything does.
+    mask: reads so many of it after each text, that it drafts at once; only if it is static.
+
+    static: whether a draft of all texts is one recorded program.
     """
 
     autoregressive = True
@@ -51,12 +55,21 @@ class ModelRows(Drafter):
         model: Model,
         reach: Callable[[int], int],
         vocab_size: int,
-        programs: Programs | None,
+        mask: int | None = None,
     ) -> None:
         self._model, self._reach, self._vocab_size = model, reach, vocab_size
-        self._own_size, self._programs = own_size(self._model), programs
+        self._own_size, self._mask = own_size(self._model), mask
+        self._programs = engine_of(model).programs(model)
+        cache = new_batch(model, 1, 0) if self._programs else None
+        self.static: bool = isinstance(cache, PaddedBatch) and cache.static
         self._cache: BatchCache | None = None
         self._rows: dict[int, _Row] = {}  # by number, as the cache knows it
+
+    def fresh(self) -> "ModelRows":
+        """Returns the same for other texts."""
+        text = copy.copy(self)
+        text._cache, text._rows = None, {}
+        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         self.propose_batch([(context, pen)])
@@ -70,8 +83,8 @@ class ModelRows(Drafter):
         cache, numbers = self._arranged(texts)
         self._cache = None  # an interruption leaves it in an unknown state
         going = [row for row, (_, pen) in enumerate(pairs) if pen.open]
-        pens = {numbers[row]: pairs[row][1] for row in going}
-        if self._replayed(cache, pens, {numbers[row]: texts[row] for row in going}):
+        if self.static and isinstance(cache, PaddedBatch):
+            self._play(cache, {numbers[row]: pairs[row] for row in going})
             self._cache = cache
             return
         unread = {numbers[row]: self._unread(cache, numbers[row], texts[row]) for row in going}
@@ -88,46 +101,42 @@ class ModelRows(Drafter):
             self._rows[numbers[row]].read += [pen.token(node) for node in range(len(pen) - 1)]
         self._cache = cache
 
-    def _replayed(
-        self, cache: BatchCache, pens: Mapping[int, Pen], texts: Mapping[int, Tokens]
-    ) -> bool:
-        """Draws chains by one program over the last positions of texts; returns whether it could.
-
-        pens, texts: by the texts' numbers.
-        """
-        programs, own = self._programs, self._own_size
-        if programs is None or not isinstance(cache, PaddedBatch) or not cache.static:
-            return False
-        if not all(map(can_draw_ahead, pens.values())):
-            return False
-        depth = max(pen.remaining for pen in pens.values())
-        count = ROWS * math.ceil((1 + depth) / ROWS)
-        new = {
-            number: known_ids(self._unread(cache, number, texts[number], count), own)
-            for number in pens
-        }
+    @torch.no_grad()
+    def _play(self, cache: PaddedBatch, pairs: Mapping[int, tuple[Context, Pen]]) -> None:
+        """Draws chains by one program over the last positions of texts. pairs: by number."""
+        depth = max(pen.remaining for _, pen in pairs.values())
+        count, size = ROWS * math.ceil((1 + depth) / ROWS), self._vocab_size
+        texts = {number: context.tokens for number, (context, _) in pairs.items()}
+        unread = {number: self._unread(cache, number, texts[number], count) for number in pairs}
+        new = {number: known_ids(ids, self._own_size) for number, ids in unread.items()}
         rows, given, buffers, run = cache.hold(new, count, depth)
 
-        def program(ids: Tensor, slots: Tensor) -> Any:
+        def program(fed: Tensor) -> Any:
+            ids, slots = fed.chunk(2, dim=1)
             slot = slots[:, -1:]
+            if self._mask is not None:
+                more = slot + torch.arange(1, depth, device=fed.device)
+                ids = torch.cat([ids, torch.full_like(more, self._mask)], dim=1)
+                logits = run(ids, torch.cat([slots, more], dim=1), depth).transpose(0, 1)
+                return at_once(fit(logits.flatten(0, 1), size).reshape(depth, -1, size))
 
             def after(tokens: Tensor) -> Tensor:
                 nonlocal slot
                 slot = slot + 1
-                return fit(run(known_ids(tokens, own)[:, None], slot), self._vocab_size)
+                return fit(run(known_ids(tokens, self._own_size)[:, None], slot, 1)[:, 0], size)
 
-            return fit(run(ids, slots), self._vocab_size), after
+            return fit(run(ids, slots, 1)[:, 0], size), after
 
-        of_row = dict(zip(rows, pens.values(), strict=True))
-        play_chains(of_row, programs, program, given, buffers, rows=len(given[0]))
-        return True
+        pens = {row: pen for row, (_, pen) in zip(rows, pairs.values(), strict=True)}
+        play_chains(pens, self._programs, program, [given], buffers, rows=len(given))
 
     def _arranged(self, texts: Sequence[Tokens]) -> tuple[BatchCache, list[int]]:
         """Returns the cache, and the number of each text there: a new one if it is not known."""
         if self._cache is None:
             self._rows = {number: _Row() for number in range(len(texts))}
             return new_batch(self._model, len(texts), max(map(len, texts))), list(self._rows)
-        numbers = continued(texts, {number: row.text for number, row in self._rows.items()})
+        held = {number: row.text for number, row in self._rows.items()}
+        numbers = [*held] if len(texts) == len(held) == 1 else continued(texts, held)
         self._rows = {number: self._rows[number] for number in numbers if number is not None}
         found = list[int]()
         for number in numbers:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
-from outrider.contract.pen import Pen, draw_chains
+from outrider.contract.pen import Pen
 from outrider.contract.programs import ROWS, Programs, can_draw_ahead, play_chains
 from outrider.drafters.parts.networks.layer import Ids, States
 from outrider.targets.passes.growing_tensor import GrowingTensor
@@ -130,8 +130,8 @@ class TextRows(ABC):
         }
         if not features:
             return
-        rows, device = list(features), features[min(features)][0].device
-        texts, pens = [context.tokens for context, _ in pairs], {row: pairs[row][1] for row in rows}
+        device, pens = features[min(features)][0].device, {row: pairs[row][1] for row in features}
+        texts = [context.tokens for context, _ in pairs]
         depth = max(pen.remaining for pen in pens.values())
         can_play = self._programs is not None and all(map(can_draw_ahead, pens.values()))
         self._arrange(texts, device)
@@ -139,22 +139,10 @@ class TextRows(ABC):
         held, given, width = self._catch_up(texts, features, count)
         width += self._room or depth
         buffers = self._cache.hold(width) if can_play else ()
-        if buffers and self._programs is not None:
-            program = partial(self._program, depth, buffers[0].shape[-2])
-            play_chains(pens, self._programs, program, given, buffers, rows=len(self._cache))
-            self._texts = held
-            return
-        logits, go_on = self._program(depth, width, *given)
+        programs, size = (self._programs, buffers[0].shape[-2]) if buffers else (None, width)
+        program = partial(self._program, depth, size)
+        play_chains(pens, programs, program, given, buffers, rows=len(self._cache))
         self._texts = held
-
-        def after(going: Sequence[int], tokens: Sequence[Any]) -> list[Tensor]:
-            drawn = {rows[index]: token for index, token in zip(going, tokens, strict=True)}
-            blank = torch.zeros_like(tokens[0]) if isinstance(tokens[0], Tensor) else 0
-            ids = placed([drawn.get(row, blank) for row in range(len(self._cache))], device)
-            after_all = go_on(ids)
-            return [after_all[rows[index]] for index in going]
-
-        draw_chains([*pens.values()], [logits[row] for row in rows], after)
 
     def _arrange(self, texts: Sequence[Tokens], device: torch.device) -> None:
         """Gives each text the row that holds its beginning, if there is one; others start over."""

@@ -19,7 +19,7 @@ BLOCKS = (
     "dflash",
     *({"drafter": "dflash", "corrector": it} for it in ("markov", "xpress", "lilicorr")),
 )
-IN_ROWS = ("eagle3", "eagle", "mtp", "small_lm", *HEADS, *BLOCKS)
+IN_ROWS = ("eagle3", "eagle", "mtp", "small_lm", "pard", *HEADS, *BLOCKS)
 SAMPLINGS: list[Any] = [
     (Sampling(), "fixed"),
     (Sampling(temperature=1, seed=3), "fixed"),
@@ -71,7 +71,7 @@ def test_drafts_of_texts_that_come_and_go_are_one_recording(
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("drafter", [*IN_ROWS, "pard"])
+@pytest.mark.parametrize("drafter", IN_ROWS)
 @pytest.mark.parametrize(("sampling", "policy"), SAMPLINGS, ids=["greedy", "sampled", "until"])
 def test_recorded_drafts_are_those_drawn_step_by_step(
     drafter: Any, sampling: Sampling, policy: Any, monkeypatch: pytest.MonkeyPatch
