@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, zip_longest
 from typing import Any, final
 
 import torch
@@ -11,8 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.contract.chance import located, picked
-from outrider.contract.sampling import likeliest
-from outrider.contract.sheet import Drawn, Sheet, check_numbers, described
+from outrider.contract.sampling import Sampling, likeliest
+from outrider.contract.sheet import Sheet, check_numbers, described
 
 
 @final
@@ -79,48 +78,25 @@ def ids_in(facts: Sequence[Sequence[float]]) -> Iterator[list[int]]:
         yield [int(token) for token in ids]
 
 
-def pick_siblings(
-    sheet: Sheet,
+def ranked(
+    sampling: Sampling,
     logits: Float[Tensor, "nodes vocab"],
-    widths: Sequence[int],
-    room: int,
+    shares: Sequence[Any],
     *,
     replacement: bool,
-) -> list[tuple[Float[Tensor, "vocab"], list[Drawn]]] | None:
-    """Returns the logits of nodes and the siblings drawn from them, read with one wait.
+) -> list[tuple[Int[Tensor, "nodes"], Float[Tensor, "nodes vocab"] | None]]:
+    """Returns a sibling after each node, and its distributions, for one rank after the other.
 
-    They are those of `Pen.branch` for one node after the other, unless a distribution runs out of
-    tokens: then the rest of a draft has other numbers. None if chance is enumerated.
+    At temperature 0 there is one without replacement. -1 stands for none that is left.
 
-    room: how many tokens may be drawn; nodes that none is left for are missing.
-
-    Raises `DrafterError` if the logits of one do not describe a distribution.
+    shares: for each rank, what the nodes draw with.
     """
-    before = [0, *accumulate(widths)]
-    counts = [min(width, room - used) for width, used in zip(widths, before, strict=False)]
-    counts = [count for count in counts if count > 0]
-    described(logits[0], sheet.vocab_size)
-    logits = logits[: len(counts)].clone()
-    ranks: list[tuple[Tensor, Tensor | None]] = []  # a token of each node, and its distribution
-    if sheet.sampling.greedy:
-        ranks = [(likeliest(logits), None)] * (max(counts) if replacement else 1)
-    else:
-        shares: list[list[Any]] = [[sheet.chance.share() for _ in range(it)] for it in counts]
-        if None in shares[0]:
-            return None
-        probs = sheet.sampling.exact(logits)
-        for of_rank in zip_longest(*shares, fillvalue=0.0):  # a node with fewer draws in vain
-            ranks.append((located(probs, of_rank), probs))
-            if not replacement:
-                probs = probs.scatter(-1, ranks[-1][0].clamp(min=0)[:, None], 0)
-                probs = probs / probs.sum(-1, keepdim=True)
-    found: list[tuple[Tensor, list[Drawn]]] = []
-    ids = ids_in(facts_of(logits, torch.stack([tokens for tokens, _ in ranks], dim=1)))
-    for node, (row, own) in enumerate(zip(logits, ids, strict=True)):
-        siblings: list[Drawn] = [
-            (token, None if probs is None else probs[node])
-            for token, (_, probs) in zip(own[: counts[node]], ranks, strict=False)
-            if token >= 0
-        ]
-        found.append((row, siblings))
-    return found
+    if sampling.greedy:
+        return [(likeliest(logits), None)] * (len(shares) if replacement else 1)
+    probs, ranks = sampling.exact(logits), list[tuple[Tensor, Tensor | None]]()
+    for of_rank in shares:
+        ranks.append((located(probs, of_rank), probs))
+        if not replacement:
+            probs = probs.scatter(-1, ranks[-1][0].clamp(min=0)[:, None], 0)
+            probs = probs / probs.sum(-1, keepdim=True)
+    return ranks

@@ -3,7 +3,7 @@
 What every drafter needs stands here; a drafter that combines others also reads `composition`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from jaxtyping import Float
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from outrider.base.errors import DrafterError
 from outrider.contract.constraint import Guide
-from outrider.contract.deferred import Picked, can_defer_reads, pick, pick_siblings, read
+from outrider.contract.deferred import Picked, can_defer_reads, pick, read
 from outrider.contract.draft import ROOT
 from outrider.contract.sampling import likeliest
 from outrider.contract.sheet import Drawn, Sheet, checked_token, checked_width
@@ -256,28 +256,3 @@ def draw_chains(
         for pen, chain in zip(pens, drawn, strict=True):
             for picked in chain:
                 pen.submit_drawn([(next(ids), picked.probs)], logits=picked.logits)
-
-
-def draw_siblings(
-    pen: Pen,
-    logits: Float[Tensor, "nodes vocab"],
-    widths: Sequence[int],
-    nodes: Sequence[int],
-    *,
-    replacement: bool,
-) -> Iterator[tuple[int, ...]]:
-    """Draws children of several nodes as `Pen.branch` does, as far as there is room.
-
-    On an accelerator they are read with one wait, if no policy or constraint has to see them.
-
-    logits, widths: of each node; the widths are at least 1.
-    """
-    drawn = None
-    if can_defer_reads(pen.sheet, logits):
-        drawn = pick_siblings(pen.sheet, logits, widths, pen.room, replacement=replacement)
-    for row, width, node in zip(logits, widths, nodes, strict=True) if drawn is None else ():
-        if not pen.room:
-            return
-        yield pen.branch(row, min(width, pen.room), replacement=replacement, after=node)
-    for (row, siblings), node in zip(drawn or (), nodes, strict=False):
-        yield pen.submit_drawn(siblings, node, row)

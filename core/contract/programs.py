@@ -1,17 +1,23 @@
-"""A chain as one program of tensors, which an engine may record and replay with one launch."""
+"""A draft as one program of tensors, which an engine may record and replay with one launch."""
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import accumulate, islice, repeat
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
-from outrider.contract.deferred import Picked, facts_of, ids_in, pick
+from outrider.contract.deferred import Picked, can_defer_reads, facts_of, ids_in, pick, ranked
 from outrider.contract.devices import placed, wide
+from outrider.contract.draft import ROOT
 from outrider.contract.pen import Pen, draw_chains
+from outrider.contract.sheet import described
 
 Program = Callable[
     ..., tuple[Float[Tensor, "vocab"], Callable[[Int[Tensor, "1"]], Float[Tensor, "vocab"]]]
@@ -20,6 +26,17 @@ Program = Callable[
 
 For several texts logits and tokens have a row for each.
 """
+
+Play = Callable[[Hashable, Callable[..., list[Tensor]], int, Tensor], Sequence[Tensor]]
+"""Returns what a function of tensors does, given a key of the function, it, a number and a tensor.
+
+The function is given the logits after a text, what returns those after nodes of a tree, and the
+tensor on the device. What it calls is given the nodes' tokens, and for each the row of the last
+logits that it continues; the number is that of all these nodes.
+"""
+
+Level = tuple[tuple[int, int, int], ...]
+"""The nodes of a level that have children: which child of which one above, and how many."""
 
 
 ROWS = 8
@@ -132,3 +149,125 @@ def _draw(
         return [after_all[rows[index]] for index in going]
 
     draw_chains([*pens.values()], [by_row[row] for row in rows], after)
+
+
+def draw_siblings(
+    pen: Pen,
+    logits: Float[Tensor, "nodes vocab"],
+    widths: Sequence[int],
+    nodes: Sequence[int],
+    *,
+    replacement: bool,
+) -> Iterator[Sequence[int]]:
+    """Draws children of several nodes as `Pen.branch` does, as far as there is room.
+
+    On an accelerator they are read with one wait, if no policy or constraint has to see them.
+
+    logits, widths: of each node; the widths are at least 1.
+    """
+    if can_defer_reads(pen.sheet, logits) and can_draw_ahead(pen):
+        described(logits[0], pen.vocab_size)
+        lefts = [pen.room - used for used in accumulate(widths, initial=0)]
+        counts = [min(pair) for pair in zip(widths, lefts, strict=False) if pair[1] > 0]
+        level = tuple((0, node, count) for node, count in enumerate(counts))
+
+        def play(_: Any, grown: Any, __: Any, shares: Tensor) -> Any:
+            return grown(logits[: len(level)], None, wide(shares, logits.device))
+
+        yield from play_tree(pen, play, (level,), nodes, points=False, replacement=replacement)
+        return
+    for row, width, node in zip(logits, widths, nodes, strict=True):
+        if not pen.room:
+            return
+        yield pen.branch(row, min(width, pen.room), replacement=replacement, after=node)
+
+
+def play_tree(
+    pen: Pen,
+    play: Play,
+    levels: tuple[Level, ...],
+    nodes: Sequence[int] = (ROOT,),
+    *,
+    points: bool,
+    replacement: bool,
+) -> Sequence[Sequence[int]]:
+    """Grows a tree of a known shape by one program that is read with one wait.
+
+    A policy is asked about the children of each node, as `Pen.branch` does, level by level; what it
+    stops is as in `play_chains`. If a distribution runs out of tokens, the rest of the tree has
+    other numbers than it would draw with.
+
+    nodes: those that the first level continues. points: whether tokens are the likeliest, and
+        written one by one; those that a drafter lacks are left out.
+
+    Returns the children in the last level. Raises `DrafterError` as `Pen.branch` does.
+    """
+    sampling, chance = replace(pen.sheet.sampling, seed=None), pen.sheet.chance
+    draws = not (points or sampling.greedy)
+    counts = torch.tensor([count for level in levels for *_, count in level])
+    shares = torch.full((len(counts), most := int(counts.max())), 0.5, dtype=torch.float64)
+    if draws:
+        own = chance.ahead(int(counts.sum())) or ()
+        is_drawn = torch.arange(most) < counts[:, None]
+        shares[is_drawn] = torch.tensor([*own], dtype=torch.float64)
+    children = _likeliest if points else partial(ranked, sampling, replacement=replacement)
+    key, fed = (sampling, levels, points, replacement), sum(map(len, levels[1:]))
+    tokens, logits, *probs = play(key, partial(_grown, levels, children), fed, shares)
+    facts = iter(tokens.tolist()) if points else ids_in(facts_of(logits, tokens))
+    rows, q = iter(logits), iter(probs[0] if probs else repeat(None))
+    above, below = [nodes], list[Sequence[int]]()
+    for level in levels:
+        below = []
+        for row, rank, count in level:
+            if not pen.room:
+                return below
+            _ = [chance.share() for _ in range(count * draws)]
+            ids, own_logits, first = next(facts), next(rows), pen.last + 1
+            of_ranks = [*zip(ids, islice(q, _width(level)), strict=False)]
+            siblings = [pair for pair in of_ranks[:count] if pair[0] >= 0]
+            for parent in above[row][rank : rank + 1]:  # or it is missing
+                for call in [[it] for it in siblings] if points else [siblings]:
+                    if pen.room:
+                        pen.submit_drawn(call, parent, None if points else own_logits)
+            below.append(range(first, pen.last + 1))
+        above = below
+    return below
+
+
+def _grown(
+    levels: Sequence[Level],
+    children: Callable[[Tensor, Sequence[Tensor]], Sequence[tuple[Tensor, Tensor | None]]],
+    logits: Float[Tensor, "nodes vocab"],
+    after: Callable[[Tensor, Tensor], Tensor],
+    shares: Float[Tensor, "all ranks"],
+) -> list[Tensor]:
+    """Returns the children's ids, the logits and, if any, all children's distributions.
+
+    children: returns what `ranked` does. The ids have a row for each node, and for each rank a
+    column; what stands for a missing one is not read.
+    """
+    found = list[list[Tensor]]()
+    for level in levels:
+        if found:
+            tokens, numbers = found[-1][0], torch.arange(len(logits), device=logits.device)
+            ids = torch.stack([tokens[row, rank] for row, rank, _ in level]).clamp(min=0)
+            logits = after(ids, torch.stack([numbers[row] for row, *_ in level]))
+        first = sum(len(part[0]) for part in found)
+        ranks = children(logits, shares[first : first + len(level), : _width(level)].unbind(1))
+        tokens = torch.stack([token for token, _ in ranks], dim=1)
+        probs = [each for _, each in ranks if each is not None]
+        whole = [torch.stack(probs, dim=1).flatten(0, 1)] if probs else []
+        missing = shares.shape[1] - len(ranks)
+        found.append([pad(tokens, (0, missing), value=-1), logits, *whole])
+    return [torch.cat(parts) for parts in zip(*found, strict=True)]
+
+
+def _width(level: Level) -> int:
+    """Returns how many children the nodes of a level have at most."""
+    return max(count for *_, count in level)
+
+
+def _likeliest(logits: Tensor, ranks: Sequence[Any]) -> list[tuple[Tensor, None]]:
+    """Returns what `ranked` does for the likeliest tokens; -1 stands for those that have none."""
+    best = logits.topk(len(ranks))
+    return [(ids, None) for ids in best.indices.where(best.values > -math.inf, -1).unbind(1)]

@@ -29,8 +29,8 @@ CASES: list[Any] = [  # at temperature 0 and 1: launches and waits
     ({"drafter": "eagle3", **UNTRAINED}, 5, 16, [(530, 1), (720, 1)]),
     ({"drafter": "eagle3", **UNTRAINED, "tree": "dynamic:8"}, 5, 1, [(445, 5), (445, 5)]),
     ({"drafter": "eagle3", **UNTRAINED, "tree": "top:3x2x2"}, 3, 1, [(260, 3), (260, 3)]),
-    ({"drafter": "eagle3", **UNTRAINED, "tree": "3x2x2"}, 3, 1, [(275, 3), (560, 3)]),
-    ({"drafter": "eagle3", **UNTRAINED, "tree": "replay:3"}, 3, 1, [(265, 3), (810, 6)]),
+    ({"drafter": "eagle3", **UNTRAINED, "tree": "3x2x2"}, 3, 1, [(285, 3), (570, 3)]),
+    ({"drafter": "eagle3", **UNTRAINED, "tree": "replay:3"}, 3, 1, [(265, 3), (815, 6)]),
     ({"drafter": "dflash", **UNTRAINED}, 7, 1, [(160, 1), (420, 1)]),
     ({"drafter": "dflash", **UNTRAINED, "corrector": "markov"}, 7, 1, [(220, 1), (480, 1)]),
     ({"drafter": "medusa", **UNTRAINED}, 4, 1, [(40, 1), (190, 1)]),
@@ -43,6 +43,9 @@ MARKOV = {"drafter": "dflash", **UNTRAINED, "corrector": "markov"}
 RECORDED: list[Any] = [  # launches and waits, where the draft is one replay
     ({"drafter": "eagle3", **UNTRAINED}, 5, 1, [(16, 1), (17, 1)]),
     ({"drafter": "eagle3", **UNTRAINED}, 5, 16, [(19, 1), (20, 1)]),
+    ({"drafter": "eagle3", **UNTRAINED, "tree": "dynamic:8"}, 5, 1, [(17, 1), (17, 1)]),
+    ({"drafter": "eagle3", **UNTRAINED, "tree": "top:3x2x2"}, 3, 1, [(17, 1), (17, 1)]),
+    ({"drafter": "eagle3", **UNTRAINED, "tree": "3x2x2"}, 3, 1, [(21, 1), (22, 1)]),
     ({"drafter": "dflash", **UNTRAINED}, 7, 1, [(16, 1), (17, 1)]),
     ({"drafter": "dflash", **UNTRAINED}, 7, 16, [(19, 1), (20, 1)]),
     (MARKOV, 7, 1, [(16, 1), (17, 1)]),
@@ -130,7 +133,7 @@ def test_a_draft_stays_below_its_ceilings_and_is_that_of_the_cpu(
     assert found == expected
     assert record.replays == 2 * ROUNDS * is_recorded
     assert launches[True] / ROUNDS <= most and waiting[0] / ROUNDS <= most_waits
-    if is_recorded and texts == 1:
+    if is_recorded and texts == 1 and not drafter.trees:
         most, most_waits = VERDICTS[temperature]
         assert launches[False] / ROUNDS <= most
         assert (waits.waits - waiting[0]) / ROUNDS <= most_waits

@@ -104,6 +104,8 @@ class FeatureDrafter(TrainedDrafter[Network]):
         if self._programs is not None and self.in_rows:
             self._rows.draft([(context, pen)])
             return
+        if self._rows.grow(context, pen, self._shape):
+            return
         features = [context.features[name] for name in reads]
         last = self._catch_up(context.tokens, features)
         base, known = self._logits(last), len(self._cache)

@@ -1,7 +1,7 @@
 """Trees of the likeliest nodes, which are found level by level: EAGLE-2's and EAGLE-4's."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import final
@@ -10,8 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT
 from outrider.contract.pen import Pen
+from outrider.contract.programs import Play
 from outrider.drafters.parts.trees.shapes import NextLogits, Path, Shape, Static
 
 DECAY = 0.9999
@@ -96,15 +98,21 @@ class Candidates:
 
     def write(self, pen: Pen, nodes: Iterable[int]) -> None:
         """Writes nodes that are a tree, as far as there is room."""
-        written = {ROOT: ROOT}
-        for node in sorted(nodes):
-            if pen.room < 1:
-                return
-            pen.write(self._tokens[node][-1], after=written[self._parents[node]])
-            written[node] = pen.last
+        tokens, parents = self._tokens, self._parents
+        write_nodes(pen, ((node, parents[node], tokens[node][-1]) for node in sorted(nodes)))
 
     def _ranked(self, nodes: Iterable[int]) -> list[int]:
         return sorted(nodes, key=lambda node: (-self._values[node], node))
+
+
+def write_nodes(pen: Pen, nodes: Iterable[tuple[int, int, int]]) -> None:
+    """Writes a tree as far as there is room. nodes: number, parent and token, parents first."""
+    written = {ROOT: ROOT}
+    for node, parent, token in nodes:
+        if pen.room < 1:
+            return
+        pen.write(token, after=written[parent])
+        written[node] = pen.last
 
 
 @final
@@ -126,6 +134,34 @@ class Dynamic(Shape):
         for _ in range(pen.gamma):
             tree.expand(next_logits(tree.paths))
         tree.write(pen, tree.likeliest(pen.room))
+
+    def play(self, pen: Pen, play: Play) -> bool:
+        depth = pen.gamma
+
+        def grown(logits: Tensor, after: Callable[..., Tensor], _: Tensor) -> list[Tensor]:
+            above = wide(logits.new_zeros(1))
+            layer = torch.full((1,), ROOT, device=logits.device)
+            levels, count = list[Tensor](), 0
+            for level in range(depth):
+                logs = logits.float().log_softmax(-1)
+                best = logs.topk(min(self.width, logs.shape[-1]))
+                ids, size = best.indices.flatten(), best.indices.shape[-1]
+                values = (above[:, None] + wide(best.values)).flatten()
+                parents = layer[:, None].expand(-1, size).flatten()
+                levels.append(torch.stack([wide(parents), wide(ids), values]))
+                kept = values.sort(descending=True, stable=True).indices[: self.width]
+                layer, above, count = count + kept, values[kept], count + len(ids)
+                if level + 1 < depth:
+                    logits = after(ids[kept], kept // size)
+            nodes = torch.cat(levels, dim=1)
+            ranks = nodes[2].sort(descending=True, stable=True).indices
+            return [torch.cat([wide(ranks)[None], nodes[:, ranks]])]
+
+        (found,) = play((self, depth), grown, (depth - 1) * self.width, torch.empty(0))
+        nodes = found.T[: pen.room].tolist()
+        kept = sorted(node for node in nodes if node[3] > -math.inf)
+        write_nodes(pen, ((int(node), int(parent), int(token)) for node, parent, token, _ in kept))
+        return True
 
 
 @final
@@ -159,6 +195,9 @@ class Replayed(Shape):
         for _ in range(pen.gamma if pen.room else 0):
             tree.expand(sampling.probs(logits_after(tree.paths)).log())
         Static(tree.widths(tree.likeliest(pen.room)), self.kind).grow(pen, logits_after)
+
+    def play(self, pen: Pen, play: Play) -> bool:
+        return pen.sheet.sampling.greedy and Dynamic(self.width).play(pen, play)
 
 
 @final

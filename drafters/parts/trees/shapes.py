@@ -12,7 +12,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.draft import ROOT
-from outrider.contract.pen import Pen, draw_siblings
+from outrider.contract.pen import Pen
+from outrider.contract.programs import Level, Play, can_draw_ahead, draw_siblings, play_tree
 
 Path = tuple[int, ...]
 """A node of a shape: which child to take at each step from the root, the first being 0."""
@@ -32,6 +33,10 @@ class Shape(ABC):
     @abstractmethod
     def grow(self, pen: Pen, next_logits: NextLogits) -> None:
         """Writes a tree of this shape, within the pen's depth and budget."""
+
+    def play(self, pen: Pen, play: Play) -> bool:
+        """Does what `grow` does by one program, and returns whether it could."""
+        return False
 
     def grow_at_once(self, pen: Pen, logits: Float[Tensor, "depths vocab"]) -> None:
         """Writes a tree whose tokens do not depend on those before them in the draft.
@@ -78,12 +83,10 @@ class Static(Shape):
 
     def grow(self, pen: Pen, next_logits: NextLogits) -> None:
         layer: list[tuple[int, Path, list[int]]] = [(ROOT, (), [])]
-        for _ in range(pen.gamma):
+        for depth in range(pen.gamma):
             parents = [parent for parent in layer if self.width(parent[1])]
-            if not (parents and pen.room):
+            if not (parents and pen.room) or self._is_cut(depth, pen.room, len(parents)):
                 return
-            if self.kind == "paths" and parents[0][0] != ROOT and pen.room < len(parents):
-                return  # rules for paths take only equally long ones
             logits = next_logits([tokens for *_, tokens in parents])
             widths = [self.width(path) for _, path, _ in parents]
             written = self._children(pen, logits, widths, [node for node, *_ in parents])
@@ -93,6 +96,34 @@ class Static(Shape):
                     (child, (*path, rank), [*tokens, pen.token(child)])
                     for rank, child in enumerate(children)
                 ]
+
+    def play(self, pen: Pen, play: Play) -> bool:
+        points = self.kind == "deterministic"
+        levels = tuple(self._levels(pen)) if points or can_draw_ahead(pen) else ()
+        if levels:
+            play_tree(pen, play, levels, points=points, replacement=self.kind != "distinct")
+        return bool(levels)
+
+    def _levels(self, pen: Pen) -> Iterator[Level]:
+        """Yields the nodes of each level that have children, as far as there is room."""
+        greedy, room = pen.sheet.sampling.greedy, pen.room
+        most = {"deterministic": pen.vocab_size, "distinct": 1 if greedy else pen.vocab_size}
+        layer: list[tuple[int, int, Path]] = [(0, 0, ())]
+        for depth in range(pen.gamma):
+            parents = [node for node in layer if self.width(node[-1])]
+            if not (parents and room) or self._is_cut(depth, room, len(parents)):
+                return
+            level, layer = list[tuple[int, int, int]](), []
+            for row, rank, path in parents:
+                if count := min(self.width(path), most.get(self.kind, room), room):
+                    layer += [(len(level), child, (*path, child)) for child in range(count)]
+                    level.append((row, rank, count))
+                    room -= count
+            yield tuple(level)
+
+    def _is_cut(self, depth: int, room: int, parents: int) -> bool:
+        """Returns whether there is a level that can't be had in part."""
+        return self.kind == "paths" and depth > 0 and room < parents  # its rules take equal lengths
 
     def _children(
         self, pen: Pen, logits: Tensor, widths: Sequence[int], nodes: Sequence[int]
@@ -134,8 +165,13 @@ class Sequoia(Shape):
 
     def grow(self, pen: Pen, next_logits: NextLogits) -> None:
         if pen.gamma > 0 and pen.room > 0:
-            widths = best_widths(self.acceptance, pen.room, pen.gamma)
-            Static(widths, self.kind).grow(pen, next_logits)
+            self._best(pen).grow(pen, next_logits)
+
+    def play(self, pen: Pen, play: Play) -> bool:
+        return self._best(pen).play(pen, play)
+
+    def _best(self, pen: Pen) -> Static:
+        return Static(best_widths(self.acceptance, pen.room, pen.gamma), self.kind)
 
 
 @cache

@@ -20,6 +20,9 @@ BLOCKS = (
     *({"drafter": "dflash", "corrector": it} for it in ("markov", "xpress", "lilicorr")),
 )
 IN_ROWS = ("eagle3", "eagle", "mtp", "small_lm", "pard", *HEADS, *BLOCKS)
+TREES = ("dynamic:3", "replay:2", "top:2x2", "2x2x1", "paths:2", "sequoia:.6,.2")
+GROWN = [{"drafter": "eagle3", "tree": tree} for tree in TREES]
+GROWN += [{"drafter": drafter, "tree": "dynamic:2"} for drafter in ("eagle", "mtp")]
 SAMPLINGS: list[Any] = [
     (Sampling(), "fixed"),
     (Sampling(temperature=1, seed=3), "fixed"),
@@ -33,12 +36,13 @@ def settings(drafter: Any) -> Any:
 
 def texts(target: Any, drafter: Any, sampling: Sampling, policy: Any) -> list[Any]:
     """Returns what was drafted and written in the rounds of two texts."""
-    found = []
+    found, rule = [], make("verifier", "traversal" if drafter.trees else "token")
     for number, prompt in enumerate(([*range(3, 20)], [7, 5, 3, 8] * 3)):
         options: dict[str, Any] = {"gamma": 3, "max_new_tokens": 20, "number": number}
+        options |= {"budget": 9} if drafter.trees else {}
         options |= {"sampling": sampling, "policy": make("policy", policy)}
-        rounds = decode(target, drafter, make("verifier", "token"), prompt, **options)
-        found += [(round.draft, round.tokens) for round in rounds]
+        rounds = decode(target, drafter, rule, prompt, **options)
+        found += [(round.draft, round.parents, round.tokens) for round in rounds]
     return found
 
 
@@ -71,7 +75,7 @@ def test_drafts_of_texts_that_come_and_go_are_one_recording(
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("drafter", IN_ROWS)
+@pytest.mark.parametrize("drafter", [*IN_ROWS, *GROWN])
 @pytest.mark.parametrize(("sampling", "policy"), SAMPLINGS, ids=["greedy", "sampled", "until"])
 def test_recorded_drafts_are_those_drawn_step_by_step(
     drafter: Any, sampling: Sampling, policy: Any, monkeypatch: pytest.MonkeyPatch
@@ -81,7 +85,7 @@ def test_recorded_drafts_are_those_drawn_step_by_step(
 
     def poisoned(rows: GrowingTensor, count: int, like: Tensor) -> Tensor:
         buffer = reserve(rows, count, like)
-        if len(rows) or id(buffer) not in made:  # rows of several texts have no length
+        if count > len(rows) > 0 or id(buffer) not in made:  # of several texts, no length is kept
             buffer[..., len(rows) :, :] = 9.0
         made.add(id(buffer))
         return buffer
