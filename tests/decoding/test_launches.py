@@ -43,9 +43,9 @@ MARKOV = {"drafter": "dflash", **UNTRAINED, "corrector": "markov"}
 RECORDED: list[Any] = [  # launches and waits, where the draft is one replay
     ({"drafter": "eagle3", **UNTRAINED}, 5, 1, [(16, 1), (17, 1)]),
     ({"drafter": "eagle3", **UNTRAINED}, 5, 16, [(19, 1), (20, 1)]),
-    ({"drafter": "eagle3", **UNTRAINED, "tree": "dynamic:8"}, 5, 1, [(17, 1), (17, 1)]),
-    ({"drafter": "eagle3", **UNTRAINED, "tree": "top:3x2x2"}, 3, 1, [(17, 1), (17, 1)]),
-    ({"drafter": "eagle3", **UNTRAINED, "tree": "3x2x2"}, 3, 1, [(21, 1), (22, 1)]),
+    ({"drafter": "eagle3", **UNTRAINED, "tree": "dynamic:8"}, 5, 1, [(10, 1), (10, 1)]),
+    ({"drafter": "eagle3", **UNTRAINED, "tree": "top:3x2x2"}, 3, 1, [(10, 1), (10, 1)]),
+    ({"drafter": "eagle3", **UNTRAINED, "tree": "3x2x2"}, 3, 1, [(16, 1), (17, 1)]),
     ({"drafter": "dflash", **UNTRAINED}, 7, 1, [(16, 1), (17, 1)]),
     ({"drafter": "dflash", **UNTRAINED}, 7, 16, [(19, 1), (20, 1)]),
     (MARKOV, 7, 1, [(16, 1), (17, 1)]),
