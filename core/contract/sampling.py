@@ -70,7 +70,7 @@ class Sampling:
         """
         logits = logits if logits.dtype == torch.float64 else logits.float()
         if self.greedy:
-            return torch.zeros_like(logits).scatter_(-1, likeliest(logits)[..., None], 1.0)
+            return torch.zeros_like(logits).scatter(-1, likeliest(logits)[..., None], 1.0)
         logits = logits / self.temperature if self.temperature != 1 else logits
         if 0 < self.top_k < logits.shape[-1]:
             lowest = logits.topk(self.top_k).values[..., -1:]

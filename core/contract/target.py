@@ -38,6 +38,10 @@ def check_flag(is_finite: bool | Tensor, giver: str = "the target") -> None:
         raise TargetError(f"{giver} gave logits with NaN, infinity or no finite entry")
 
 
+Scored = tuple[Logits, Callable[[], Verdict] | None]
+"""The logits of a draft, and what reads the verdict on it if the same pass has decided it."""
+
+
 class Session(ABC):
     """One text in progress on a target, with its key-value cache."""
 
@@ -48,10 +52,8 @@ class Session(ABC):
         One forward pass scores the whole draft. Each `score` is followed by a `commit`.
         """
 
-    def score_and_judge(
-        self, draft: Draft, judge: Any
-    ) -> tuple[Logits, Callable[[], Verdict] | None]:
-        """Returns what `score` does, and what reads the verdict if the same pass has decided it.
+    def score_and_judge(self, draft: Draft, judge: Any) -> Scored:
+        """Returns what `score` does, and may decide on the draft.
 
         judge: a `Judge` of the draft, or None. The next `score` overwrites the verdict.
         """

@@ -135,8 +135,9 @@ class Verifier(ABC):
         """Returns what decides on chains as `verify` does; None, the default, if nothing can.
 
         It depends on what it is given alone, and draws by one call of `flips`, for each token, and
-        one of `pick`. So an engine may record it with the target's pass, whose chains are padded:
-        coins of padding are false. The same function is one recording.
+        one of `pick`. So an engine may record it with the target's pass, for several texts at once
+        (`torch.vmap`). Chains are padded: coins of padding are false. The same function is one
+        recording.
         """
         return None
 

@@ -15,6 +15,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round, TokenLogprob
 from outrider.contract.sheet import Sheet
+from outrider.contract.target import Scored
 from outrider.contract.verifier import Scores
 from outrider.decoding.calls import (
     call_drafter,
@@ -113,9 +114,7 @@ def judge_of(run: Run, text: ActiveText, proposal: Proposal) -> Judge | None:
         return Judge.of(text.verifier, proposal.draft, run.sampling, text.unknown(text.chance))
 
 
-def score(
-    run: Run, text: ActiveText, proposal: Proposal
-) -> tuple[Logits, Callable[[], Verdict] | None]:
+def score(run: Run, text: ActiveText, proposal: Proposal) -> Scored:
     """Returns the target's logits for a proposal, and what reads the verdict if that is decided."""
     draft, computed = proposal.draft, None
     if draft and not proposal.probes:

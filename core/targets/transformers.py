@@ -17,13 +17,13 @@ from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft, Logits
 from outrider.contract.sampling import Sampling
-from outrider.contract.target import Session
+from outrider.contract.target import Scored, Session
 from outrider.decoding.batches.batch_target import BatchTarget, Turn, score_one_by_one
 from outrider.targets.batches.sessions import (
     TogetherSession,
     join_sessions,
+    judge_sessions,
     open_sessions,
-    score_sessions,
 )
 from outrider.targets.batches.writing import write, write_turns
 from outrider.targets.defaults import Defaults, OwnDefaults
@@ -215,10 +215,15 @@ class TransformersTarget(BatchTarget):
         return join_sessions(batch, prompt) if batch else self.open(prompt, needs)
 
     def score_together(self, sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Logits]:
+        return [logits for logits, _ in self.judge_together(sessions, drafts, ())]
+
+    def judge_together(
+        self, sessions: Sequence[Session], drafts: Sequence[Draft], judges: Sequence[Any]
+    ) -> list[Scored]:
         batch = [session for session in sessions if isinstance(session, TogetherSession)]
         if len(batch) < len(sessions):
-            return score_one_by_one(sessions, drafts)
-        return score_sessions(batch, drafts)
+            return [(logits, None) for logits in score_one_by_one(sessions, drafts)]
+        return judge_sessions(batch, drafts, judges)
 
     def read_ahead(self, session: Session, limit: int) -> int:
         return session.read_ahead(limit) if isinstance(session, TogetherSession) else 0

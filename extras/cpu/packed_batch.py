@@ -11,6 +11,7 @@ from torch import Tensor
 from outrider.base.pretrained import Model
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
+from outrider.contract.judge import Judge
 from outrider.extras.cpu.native_pass import Packing, native_pass
 from outrider.targets.batches.batch_cache import BatchCache, NewTokens, part_of
 from outrider.targets.batches.batch_rows import BatchRows
@@ -162,6 +163,8 @@ class PackedBatch(BatchCache):
         drafts: Sequence[Draft],
         states: Collection[int],
         last: Int[Tensor, "texts"] | None = None,
+        *,
+        judges: Sequence[Judge | None] = (),
     ) -> list[Pass]:
         assert last is None, "a processor's tokens are known to the host"
         new = self._rows.append(numbers, pending, drafts)

@@ -70,7 +70,7 @@ class StaticPasses(Engine):
     shows it when the model is loaded. Only the sequences of the model itself run as graphs: those
     of its first layers, and batches by default, are left to its modules.
 
-    name: the engine's, for messages. judges: whether its graphs take a judge.
+    name: the engine's, for messages. judges: whether its graphs take judges.
     """
 
     name: ClassVar[str]
@@ -168,8 +168,8 @@ class CompiledPasses(StaticPasses):
 class RecordedPasses(StaticPasses, BatchEngine):
     """Records the kernels of a model's modules as CUDA graphs, in about a second a size.
 
-    The chains of drafters that are networks are recorded too, each as one program; so is what the
-    rule decides on a chain, with the pass that scores it, and the passes of batches.
+    The chains of drafters that are networks are recorded too, each as one program; so are the
+    passes of batches, and what the rule decides on chains, with the pass that scores them.
 
     record: as for `Recordings`. Defaults to a CUDA graph, which wants a GPU.
     """

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from outrider.base.pretrained import Model
-from outrider.contract.judge import Judge
+from outrider.contract.judge import Judges
 from outrider.contract.programs import Programs
 from outrider.extras.graphs.static_cache import CAPACITY, SIZES, lent
 from outrider.targets.batches.batch_rows import BatchPasses, BatchRows
@@ -78,7 +78,7 @@ class Recordings(Programs):
 class Recorded(BatchPasses):
     """A function of a static cache's passes that replays its kernels, in a second a size.
 
-    A judge decides in the same replay. Batches of a power of two of rows are replayed, too.
+    Judges decide in the same replay. Batches of a power of two of rows are replayed, too.
 
     function: as `uncompiled` returns it. record: as for `Recordings`.
     """
@@ -97,7 +97,7 @@ class Recorded(BatchPasses):
         positions: Tensor,
         states: tuple[int, ...],
         *,
-        judge: Judge | None = None,
+        judges: Judges | None = None,
     ) -> Any:
         leaves, layout = tree_flatten(masks)
         count = len(leaves)
@@ -106,13 +106,13 @@ class Recorded(BatchPasses):
             buffers.slots = slots
             whole = tree_unflatten(rest[:count], layout)
             result = self._function(ids, buffers, whole, positions, states)
-            return (*result, judge.run(result[0][0], *rest[count:])) if judge else result
+            return (*result, judges.run(result[0], *rest[count:])) if judges else result
 
         given = [ids, positions, buffers.slots, *leaves]
-        if judge:
-            given += judge.given(ids.shape[1], ids.device)
+        if judges:
+            given += judges.given(ids.shape[1], ids.device)
         own = [buffer for layer in buffers.layers for buffer in layer.buffers]
-        return self._recordings.play((states, judge and judge.key), run, given, own)
+        return self._recordings.play((states, judges and judges.first.key), run, given, own)
 
     def lend(self, holder: object, rows: int) -> BatchRows:
         count = 1 << (rows - 1).bit_length()
@@ -122,19 +122,26 @@ class Recorded(BatchPasses):
         return made
 
     def run(self, model: Model, rows: BatchRows, inputs: PassInput) -> Pass:
-        slots = rows.slots
+        slots, judges = rows.slots, inputs.judges
 
-        def run(ids: Tensor, mask: Tensor, positions: Tensor, places: Tensor) -> Any:
+        def run(ids: Tensor, mask: Tensor, positions: Tensor, places: Tensor, *rest: Tensor) -> Any:
             slots.texts = torch.arange(len(ids), device=ids.device)[:, None]
             slots.positions = places
             own = replace(inputs, ids=ids, mask=mask, positions=positions)
             result = run_modules(model, rows.cache, own)
-            return result.logits, result.states
+            found = judges.run(result.logits, *rest) if judges else None
+            return result.logits, result.states, found
 
         given: Any = [inputs.ids, inputs.mask, inputs.positions, slots.positions]
-        key = inputs.rows, tuple(sorted(inputs.states))
-        logits, states = self._recordings.play(key, run, given, rows.hold(0))
-        return Pass(logits.clone(), {number: state.clone() for number, state in states.items()})
+        if judges:
+            given += judges.given(inputs.rows, inputs.ids.device)
+        key = inputs.rows, tuple(sorted(inputs.states)), judges and judges.first.key
+        logits, states, found = self._recordings.play(key, run, given, rows.hold(0))
+        return Pass(
+            logits.clone(),
+            {number: state.clone() for number, state in states.items()},
+            judges.verdicts(found) if judges else (),
+        )
 
 
 def _cuda_recorder() -> Recorder:

@@ -117,7 +117,7 @@ class StaticCache(PassCache):
     first pass of a text, in which buffers are made and modules prepare themselves, is not compiled.
     Texts after one another share their buffers.
 
-    run: the compiled form of `uncompiled(model)`. judges: whether it takes a judge too.
+    run: the compiled form of `uncompiled(model)`. judges: whether it takes judges too.
     """
 
     def __init__(self, model: Model, run: Callable[..., Any], *, judges: bool = False) -> None:
@@ -165,21 +165,21 @@ class StaticCache(PassCache):
         if inputs.positions is not None:
             positions[:, :count] = inputs.positions
         run = self._run if is_compiled else uncompiled(self._model)
-        judge = inputs.judge if is_compiled and self._judges and count == inputs.rows else None
-        logits, states, *verdict = run(
+        judges = inputs.judges if is_compiled and self._judges else None
+        logits, states, *found = run(
             pad(inputs.ids, (0, size - count)),
             self._buffers,
             layer_masks(self._model, self.full_mask(inputs.mask, count, capacity)),
             positions,
             tuple(sorted(inputs.states)),
-            **({"judge": judge} if judge else {}),
+            **({"judges": judges} if judges else {}),
         )
         self._length += count
         # The next run of a graph overwrites its outputs.
         return Pass(
             logits[:, count - inputs.rows : count].clone(),
             {number: state[:, :count].clone() for number, state in states.items()},
-            partial(judge.read, *verdict) if judge else None,
+            judges.verdicts(*found) if judges else (),
         )
 
     def full_mask(

@@ -3,14 +3,14 @@
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from outrider.contract.chance import TARGET, Chance
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft, Logits, Verdict
 from outrider.contract.sampling import Sampling
-from outrider.contract.target import Session, Target
+from outrider.contract.target import Scored, Session, Target
 
 
 @final
@@ -48,6 +48,12 @@ class BatchTarget(Target):
     @abstractmethod
     def score_together(self, sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Logits]:
         """Returns what `Session.score` does, for texts that were opened together or have joined."""
+
+    def judge_together(
+        self, sessions: Sequence[Session], drafts: Sequence[Draft], judges: Sequence[Any]
+    ) -> list[Scored]:
+        """Returns what `Session.score_and_judge` does, likewise; by default, nothing is decided."""
+        return [(logits, None) for logits in self.score_together(sessions, drafts)]
 
     def join(
         self,

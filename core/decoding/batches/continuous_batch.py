@@ -5,15 +5,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import final
 
 from outrider.base.calling import calling, returned
-from outrider.contract.draft import Logits
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.round import Round
-from outrider.contract.target import Session
+from outrider.contract.target import Scored, Session
 from outrider.decoding.batches.batch_target import batched
 from outrider.decoding.calls import call_drafter, computing
 from outrider.decoding.clock import Lap, now
-from outrider.decoding.rounds import Proposal, blank_sheet, finish, proposal, propose, remember
+from outrider.decoding.rounds import (
+    Proposal,
+    blank_sheet,
+    finish,
+    judge_of,
+    proposal,
+    propose,
+    remember,
+)
 from outrider.decoding.run import ActiveText, Run
 
 READ = 256
@@ -59,11 +66,10 @@ class Batch:
                 if not self._writing:
                     return
                 proposals = self._propose()
-                finished = [
-                    (index, finish(self._run, text, proposals[index], logits, Lap(seconds)))
-                    for index, logits, seconds in self._score(proposals)
-                    for text in [self._writing[index]]
-                ]
+                finished: list[tuple[int, Round]] = []
+                for index, (logits, decided), seconds in self._score(proposals):
+                    given = self._writing[index], proposals[index], logits, Lap(seconds)
+                    finished.append((index, finish(self._run, *given, decided=decided)))
             for index, round in finished:
                 if round.stop is not None:
                     self._end(index)
@@ -129,17 +135,19 @@ class Batch:
             for index, text in texts.items()
         }
 
-    def _score(self, proposals: Mapping[int, Proposal]) -> Iterator[tuple[int, Logits, float]]:
-        """Yields each text's index, its logits and its seconds, after one pass over all drafts.
+    def _score(self, proposals: Mapping[int, Proposal]) -> Iterator[tuple[int, Scored, float]]:
+        """Yields each text's index, its scores and its seconds, after one pass over all drafts.
 
         A target may read parts of prompts in the same pass. So the time of both is divided in
         proportion to the tokens; what falls to a text before its first round is counted there.
         """
-        began = now()
+        began, texts, run = now(), self._writing, self._run
+        judges = [judge_of(run, texts[index], part) for index, part in proposals.items()]
         with calling("target", self._target):
-            scores = self._serving.score_together(
-                [self._writing[index].session for index in proposals],
+            scores = self._serving.judge_together(
+                [texts[index].session for index in proposals],
                 [proposal.to_score for proposal in proposals.values()],
+                judges,
             )
         seconds = self._read_seconds + now() - began
         tokens = Counter(self._read_tokens)
@@ -148,8 +156,8 @@ class Batch:
             share = seconds * count / tokens.total()
             self._seconds[index] = self._seconds.get(index, 0.0) + share
         self._read_tokens, self._read_seconds = {}, 0.0
-        for index, logits in zip(proposals, scores, strict=True):
-            yield index, logits, self._seconds.pop(index)
+        for index, scored in zip(proposals, scores, strict=True):
+            yield index, scored, self._seconds.pop(index)
 
     def _open(self) -> None:
         in_progress = self._writing | self._reading

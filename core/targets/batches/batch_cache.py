@@ -10,6 +10,7 @@ from torch import Tensor
 
 from outrider.base.pretrained import Model
 from outrider.contract.draft import Draft
+from outrider.contract.judge import Judge
 from outrider.targets.passes.engine import Engine
 from outrider.targets.passes.pass_input import Pass
 
@@ -47,10 +48,13 @@ class BatchCache(ABC):
         drafts: Sequence[Draft],
         states: Collection[int],
         last: Int[Tensor, "texts"] | None = None,
+        *,
+        judges: Sequence[Judge | None] = (),
     ) -> list[Pass]:
         """Appends each sequence's pending tokens and draft, and returns the passes of each.
 
         last: what replaces the last token of each, where only the device knows it.
+        judges: of each draft, if any is to be decided on in the pass.
 
         They hold the states of these tokens, and the logits of the last len(draft) + 1.
         """
@@ -104,4 +108,4 @@ def part_of(result: Pass, row: int, new: NewTokens, end: int, missing: int) -> P
     logits_end = end - missing
     logits = result.logits[batch, logits_end - len(new.draft) - 1 : logits_end]
     states = {number: rows[batch, end - len(new) : end] for number, rows in result.states.items()}
-    return Pass(logits, states)
+    return Pass(logits, states, result.verdicts[row : row + 1])

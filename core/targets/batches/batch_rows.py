@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, final
 
@@ -13,6 +14,7 @@ from transformers.cache_utils import Cache
 from outrider.base.pretrained import Model
 from outrider.contract.devices import placed
 from outrider.contract.draft import Draft
+from outrider.contract.judge import Judge, Judges
 from outrider.targets.batches.batch_cache import BatchCache, NewTokens, part_of
 from outrider.targets.batches.ragged_layer import RaggedLayer, RowLayer, Slots
 from outrider.targets.passes.engine import run_pass
@@ -190,6 +192,8 @@ class PaddedBatch(BatchCache):
         drafts: Sequence[Draft],
         states: Collection[int],
         last: Int[Tensor, "texts"] | None = None,
+        *,
+        judges: Sequence[Judge | None] = (),
     ) -> list[Pass]:
         longest = max(len(one) + len(draft) for one, draft in zip(pending, drafts, strict=True))
         sizes = self._static.sizes if self._static and self._rows.layers else ()
@@ -198,12 +202,18 @@ class PaddedBatch(BatchCache):
             self._move_to_front(numbers)
         new = self._rows.append(numbers, pending, drafts)
         inputs = self._padded(new, states, size)
+        of_row = dict(zip((part.row for part in new), judges, strict=False))
+        deciding = Judges.of([*map(of_row.get, range(len(inputs.ids)))], inputs.rows)
         if last is not None:
             inputs.ids[placed([part.row for part in new], last.device), -1] = last
         if size and self._static:
-            result = self._static.run(self.model, self._rows, inputs)
+            result = self._static.run(self.model, self._rows, replace(inputs, judges=deciding))
         else:
             result = run_pass(self.model, self._rows.cache, inputs)
+            if deciding and result.logits.device.type != "cpu":
+                given = deciding.given(inputs.rows, result.logits.device)
+                found = deciding.run(result.logits, *given)
+                result = replace(result, verdicts=deciding.verdicts(found))
         end = inputs.ids.shape[1]
         return [part_of(result, part.row, part, end, end - inputs.rows) for part in new]
 

@@ -9,7 +9,8 @@ from torch import Tensor
 from outrider.base.pretrained import Model
 from outrider.contract.devices import placed
 from outrider.contract.draft import Draft, Logits, Verdict
-from outrider.contract.target import Session
+from outrider.contract.judge import Judge
+from outrider.contract.target import Scored, Session
 from outrider.targets.batches.batch_cache import BatchCache, BatchEngine
 from outrider.targets.batches.batch_rows import PaddedBatch
 from outrider.targets.passes.cached_model import HIDDEN, state_number
@@ -114,6 +115,13 @@ def join_sessions(beside: Sequence[TogetherSession], prompt: Sequence[int]) -> T
 
 def score_sessions(sessions: Sequence[TogetherSession], drafts: Sequence[Draft]) -> list[Logits]:
     """Returns the logits of drafts for texts of one batch, after a single pass."""
+    return [logits for logits, _ in judge_sessions(sessions, drafts, ())]
+
+
+def judge_sessions(
+    sessions: Sequence[TogetherSession], drafts: Sequence[Draft], judges: Sequence[Judge | None]
+) -> list[Scored]:
+    """Does what `score_sessions` does, and may decide on the drafts in the same pass."""
     for session, draft in zip(sessions, drafts, strict=True):
         session.read_ahead(len(session.pending))
         session.draft = draft
@@ -122,7 +130,8 @@ def score_sessions(sessions: Sequence[TogetherSession], drafts: Sequence[Draft])
         [session.pending for session in sessions],
         drafts,
         {number for session in sessions for number in session.state_of.values()},
+        judges=judges,
     )
     for session, result in zip(sessions, passes, strict=True):
         session.add_states({number: states[0] for number, states in result.states.items()})
-    return [result.logits[0] for result in passes]
+    return [(it.logits[0], it.verdicts[0] if it.verdicts else None) for it in passes]

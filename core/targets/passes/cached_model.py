@@ -1,6 +1,6 @@
 """A transformers model with the key-value cache of one text, and the session on it."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, final
 
 import torch
@@ -12,8 +12,8 @@ from outrider.base.pretrained import Model
 from outrider.contract.context import Features
 from outrider.contract.devices import placed
 from outrider.contract.draft import Draft, Logits, Verdict
-from outrider.contract.judge import Judge
-from outrider.contract.target import Session, Target
+from outrider.contract.judge import Judge, Judges
+from outrider.contract.target import Scored, Session, Target
 from outrider.targets.passes.encoded import EncodedCache, has_encoder
 from outrider.targets.passes.engine import MODULES, engine_of, run_pass
 from outrider.targets.passes.first_layers import depth
@@ -128,7 +128,8 @@ class CachedModel:
             mask = additive_mask(sees, self.model.dtype)[None, None]
             positions = placed(tree.positions, self._device)[None]
         ids = placed(tokens, self._device)[None]
-        inputs = PassInput(ids, rows, mask, positions, states, judge)
+        judges = Judges.of([judge], ids.shape[1])
+        inputs = PassInput(ids, rows, mask, positions, states, judges)
         computed, self.computed = self.computed, {}
         layers = sum(name.startswith("keys.") for name in computed)
         is_plain = engine_of(self.model) is MODULES and isinstance(self._cache, GrowingCache)
@@ -183,9 +184,7 @@ class CachedSession(Session):
     def score(self, draft: Draft) -> Logits:
         return self.score_and_judge(draft, None)[0]
 
-    def score_and_judge(
-        self, draft: Draft, judge: Judge | None
-    ) -> tuple[Logits, Callable[[], Verdict] | None]:
+    def score_and_judge(self, draft: Draft, judge: Judge | None) -> Scored:
         self._draft, tree = draft, None
         first: list[RowLogits] = []
         if not draft.is_chain:
@@ -196,8 +195,8 @@ class CachedSession(Session):
         tokens = [*self._pending, *draft.tokens]
         rows = len(draft) + 1 - len(first)
         result = self._cached.feed_and_judge(tokens, rows, tree, judge)
-        logits = result.logits[0]
-        return torch.cat([*first, logits]) if first else logits, result.verdict
+        logits, verdict = result.logits[0], result.verdicts[0] if result.verdicts else None
+        return torch.cat([*first, logits]) if first else logits, verdict
 
     def resume(self, draft: Draft, computed: Features) -> Logits:
         if len(self._pending) == 1:

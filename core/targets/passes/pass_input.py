@@ -14,7 +14,7 @@ from torch import Tensor
 from outrider.base.pretrained import Cache, Model
 from outrider.contract.devices import placed
 from outrider.contract.draft import Verdict
-from outrider.contract.judge import Judge
+from outrider.contract.judge import Judges
 from outrider.targets.passes.masks import block_masks, layer_masks
 
 CACHE_ARGUMENTS = ("cache", "cache_params", "past_key_values")
@@ -34,7 +34,7 @@ class PassInput:
         Both are needed unless the tokens continue the text as a chain; a chain may have positions.
         The mask knows nothing of a model's windows.
     states: the hidden states to return, by transformers' numbers; -1 is the last.
-    judge: decides on the draft that the rows are of, for whoever can do so in the pass.
+    judges: decide on the drafts that the rows are of, for whoever can do so in the pass.
     """
 
     ids: Int[Tensor, "batch tokens"]
@@ -42,7 +42,7 @@ class PassInput:
     mask: Float[Tensor, "batch 1 tokens all"] | None = None
     positions: Int[Tensor, "batch tokens"] | None = None
     states: Collection[int] = ()
-    judge: Judge | None = None
+    judges: Judges | None = None
 
     def to(self, device: torch.device) -> "PassInput":
         """Returns the same input on a device."""
@@ -59,12 +59,12 @@ class PassInput:
 class Pass:
     """What a pass returns: the logits of the last rows, and the requested states by number.
 
-    verdict: reads the verdict of the judge, before the next pass; None if it was not decided.
+    verdicts: read those of the judges, by row, before the next pass; empty if none was decided.
     """
 
     logits: Float[Tensor, "batch rows vocab"]
     states: dict[int, Float[Tensor, "batch tokens width"]]
-    verdict: Callable[[], Verdict] | None = None
+    verdicts: Sequence[Callable[[], Verdict] | None] = ()
 
 
 def in_parts(inputs: PassInput, run: Callable[[PassInput], Pass]) -> Pass:

@@ -1,5 +1,6 @@
 """Recorded drafts: the texts and distributions of drafts that are drawn step by step."""
 
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ BLOCKS = (
     *({"drafter": "dflash", "corrector": it} for it in ("markov", "xpress", "lilicorr")),
 )
 IN_ROWS = ("eagle3", "eagle", "mtp", "small_lm", "pard", *HEADS, *BLOCKS)
+BATCHES = [*zip(IN_ROWS, cycle(["token", "block", "rejection", "lenient"]))]
 TREES = ("dynamic:3", "replay:2", "top:2x2", "2x2x1", "paths:2", "sequoia:.6,.2")
 GROWN = [{"drafter": "eagle3", "tree": tree} for tree in TREES]
 GROWN += [{"drafter": drafter, "tree": "dynamic:2"} for drafter in ("eagle", "mtp")]
@@ -47,11 +49,12 @@ def texts(target: Any, drafter: Any, sampling: Sampling, policy: Any) -> list[An
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("drafter", IN_ROWS)
+@pytest.mark.parametrize(("drafter", "rule"), BATCHES)
 @pytest.mark.parametrize(("sampling", "policy"), SAMPLINGS, ids=["greedy", "sampled", "until"])
 def test_drafts_of_texts_that_come_and_go_are_one_recording(
-    drafter: Any, sampling: Sampling, policy: Any
+    drafter: Any, rule: str, sampling: Sampling, policy: Any
 ) -> None:
+    """Their verdicts too, however many tokens were drafted for each."""
     target, record = tiny_target(400), GraphReplayer() if FAR.type == "meta" else None
     prompts = [[*range(3, 3 + length)] for length in (5, 17, 3, 60, 9, 12)]
 
@@ -59,7 +62,7 @@ def test_drafts_of_texts_that_come_and_go_are_one_recording(
         policies = [make("policy", policy) for _ in prompts]
         options: dict[str, Any] = {"gamma": 3, "max_new_tokens": 12, "batch_size": 3}
         options |= {"sampling": sampling, "policies": policies}
-        found = decode_together(target, drafter, make("verifier", "token"), prompts, **options)
+        found = decode_together(target, drafter, make("verifier", rule), prompts, **options)
         return [(index, round.draft, round.tokens) for index, round in found]
 
     expected = rounds(drafter_of(settings(drafter), 400))
