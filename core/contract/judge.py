@@ -156,6 +156,8 @@ class Judges:
 
     def run(self, logits: Float[Tensor, "texts size vocab"], *given: Tensor) -> Tensor:
         """Returns what `Judge.run` does, of each row."""
+        if logits.device.type == "cpu":  # where NumPy finds the likeliest tokens, unlike vmap
+            return torch.stack([self.first.run(*row) for row in zip(logits, *given, strict=True)])
         found: Tensor = torch.vmap(self.first.run)(logits, *given)
         return found
 

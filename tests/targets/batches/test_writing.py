@@ -71,9 +71,9 @@ def test_no_turn_is_read_twice(llama: Any, monkeypatch: pytest.MonkeyPatch) -> N
     counts: list[int] = []
     feed = PaddedBatch.feed
 
-    def counted(self: PaddedBatch, numbers: Any, pending: Any, drafts: Any, states: Any) -> Any:
+    def counted(self: PaddedBatch, numbers: Any, pending: Any, *others: Any, **options: Any) -> Any:
         counts.append(sum(map(len, pending)))
-        return feed(self, numbers, pending, drafts, states)
+        return feed(self, numbers, pending, *others, **options)
 
     monkeypatch.setattr(PaddedBatch, "feed", counted)
     list(batched(target).write_turns(conversations(Sampling(), [6, 7, 8])))
