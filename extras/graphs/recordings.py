@@ -19,6 +19,9 @@ from outrider.targets.passes.pass_input import Pass, PassInput, run_modules
 PLACES = 4
 """How many texts at once have recordings of their own."""
 
+STALE = 100
+"""A text whose last recording was played so many plays ago gives its place to another."""
+
 WARMING = 2
 """How often a pass runs before it is recorded, so that libraries choose kernels and workspaces."""
 
@@ -43,8 +46,9 @@ class Recordings(Programs):
 
     def __init__(self, record: Recorder | None = None) -> None:
         self._record = record or _cuda_recorder()
-        self._places: dict[Hashable, dict[Hashable, Recording]] = {}
+        self._places: dict[Hashable, tuple[int, dict[Hashable, Recording]]] = {}  # with last plays
         self._free: dict[Any, list[Any]] = {}
+        self._plays = 0
 
     def play(
         self,
@@ -54,9 +58,15 @@ class Recordings(Programs):
         buffers: Sequence[Tensor] = (),
     ) -> Any:
         place = tuple((buffer.data_ptr(), buffer.shape) for buffer in buffers)
+        self._plays += 1
         if place not in self._places and len(self._places) == PLACES:
-            del self._places[next(iter(self._places))]
-        recordings = self._places.setdefault(place, {})
+            oldest = next(iter(self._places))
+            if self._plays - self._places[oldest][0] < STALE:
+                with torch.no_grad():  # recorded anew in each round, it would take far longer
+                    return function(*given)
+            del self._places[oldest]
+        _, recordings = self._places.pop(place, (0, {}))
+        self._places[place] = self._plays, recordings
         key = (key, *(tensor.shape for tensor in given))
         if key not in recordings:
             own = [tensor.clone() for tensor in given]

@@ -71,9 +71,8 @@ def test_drafts_of_texts_that_come_and_go_are_one_recording(
         engine = RecordedPasses(record)
         run_by(engine, target.model)
         assert rounds(drafter_of(settings(drafter), 400, engine, device)) == expected
-    if (
-        record is not None
-    ):  # one for each depth and each size of a pass, and for one text that is left
+    # One for each depth and each size of a pass, and for one text that is left.
+    if record is not None:
         assert 0 < record.recorded <= 12 and record.replays > record.recorded
 
 

@@ -212,7 +212,7 @@ def test_few_texts_at_once_keep_their_recordings(places: int, plain: Any) -> Non
         for cache in caches:
             cache.feed(PassInput(torch.tensor([[3, 4]]), 1))
     # The first pass of a text is its modules'.
-    assert record.recorded == (places if places <= 4 else 2 * places)
+    assert record.recorded == min(places, 4), "others run without"
 
 
 @pytest.mark.parametrize("name", ["gpt2", "gemma3_text", "mixtral", "deepseek_v3"])
