@@ -43,6 +43,11 @@ ROWS = 8
 """A recorded draft feeds a multiple of so many positions of each text."""
 
 
+def positions_fed(depth: int) -> int:
+    """Returns how many positions of each text a recorded draft of some depth feeds."""
+    return ROWS * math.ceil((1 + depth) / ROWS)
+
+
 class Programs(ABC):
     """The programs of one network, recorded for the buffers that they read and write."""
 

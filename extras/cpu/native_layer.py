@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from outrider.drafters.parts.networks.layer import KeysAndValues, RMSNorm
 from outrider.drafters.parts.networks.rotary import Scaling, rotation
 from outrider.extras.cpu.library import library
-from outrider.extras.cpu.native_pass import LANES
+from outrider.extras.cpu.native_pass import FEW, LANES
 from outrider.extras.cpu.native_weights import Entry, Exit, NativePass
 from outrider.extras.cpu.packed_matrix import Matrix, Panels
 from outrider.extras.cpu.processor import native_threads
@@ -22,18 +22,16 @@ from outrider.targets.passes.masks import additive_mask
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 GATED = ("gate_proj", "up_proj", "down_proj")
 
-ROWS = 64
-"""The most tokens of a pass that the library runs; more are a text, and not a draft."""
-
 
 def native_layer(
     layer: nn.Module, inputs: Float[Tensor, "batch tokens input"], residual: Tensor, **options: Any
 ) -> Float[Tensor, "batch tokens hidden"] | None:
     """Returns what `outrider.drafters.parts.networks.layer.layer_output` does.
 
-    Returns None for layers that the library does not run, and for more than `ROWS` tokens.
+    Returns None for layers that the library does not run, and for more than `FEW` tokens, which
+    are a text and not a draft.
     """
-    if len(inputs) > 1 or inputs.shape[:-1].numel() > ROWS or inputs.dtype is not torch.float32:
+    if len(inputs) > 1 or inputs.shape[:-1].numel() > FEW or inputs.dtype is not torch.float32:
         return None
     if layer not in _native:
         _native[layer] = _NativeLayer(layer) if _is_supported(layer) else None

@@ -27,7 +27,7 @@ KINDS = ("llama", "mistral", "qwen2", "qwen3")
 """The model types whose layers are: norm, attention, norm, gated feed-forward."""
 
 FEW = 64
-"""How many rows of a draft are attended to one by one."""
+"""Up to so many rows of a pass, and of a draft behind more, are attended to one by one."""
 
 LANES = 16
 """How many numbers the library takes at once; the widths of a head and a state are multiples."""

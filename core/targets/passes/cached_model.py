@@ -38,7 +38,10 @@ RowLogits = Float[Tensor, "rows vocab"]
 """The logits after the last tokens of a pass."""
 
 TOGETHER = 64
-"""The most tokens of a text that are read with a tree; the mask of more would be large."""
+"""The most tokens of a text that are read with a tree.
+
+The mask of more would be large, and a library may attend to more of a chain in another way.
+"""
 
 HIDDEN = "hidden_states"
 CACHE = "cache"

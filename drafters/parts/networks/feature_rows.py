@@ -1,6 +1,5 @@
 """FeatureRows: a feature network drafts chains for several texts, or a recorded tree for one."""
 
-import math
 from collections.abc import Callable, Hashable
 from typing import Any, final
 
@@ -11,7 +10,7 @@ from torch import Tensor
 from outrider.contract.context import Context
 from outrider.contract.devices import wide
 from outrider.contract.pen import Pen
-from outrider.contract.programs import ROWS
+from outrider.contract.programs import positions_fed
 from outrider.drafters.parts.networks.layer import Ids, Sees, States
 from outrider.drafters.parts.networks.text_rows import TextRows
 from outrider.drafters.parts.trees.shapes import Shape
@@ -31,8 +30,8 @@ class FeatureRows(TextRows):
 
         def play(key: Hashable, grown: Any, nodes: int, shares: Tensor) -> list[Tensor]:
             self._arrange([context.tokens], device)
-            count = ROWS * math.ceil((1 + pen.gamma) / ROWS)
-            held, given, width = self._catch_up([context.tokens], {0: features}, count)
+            fed = positions_fed(pen.gamma)
+            held, given, width = self._catch_up([context.tokens], {0: features}, fed)
             buffers = self._cache.hold(width + nodes)
             size = buffers[0].shape[-2] if buffers else width + nodes
             given = [wide(shares, device), *given]

@@ -1,7 +1,6 @@
 """ModelRows: a model drafts chains for several texts, a pass for each token of all of them."""
 
 import copy
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -15,7 +14,7 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen, draw_chains
-from outrider.contract.programs import ROWS, at_once, play_chains
+from outrider.contract.programs import at_once, play_chains, positions_fed
 from outrider.drafters.parts.networks.cached_text import fit, known_ids, own_size
 from outrider.drafters.parts.networks.text_rows import continued
 from outrider.targets.batches.batch_cache import BatchCache
@@ -105,7 +104,7 @@ class ModelRows(Drafter):
     def _play(self, cache: PaddedBatch, pairs: Mapping[int, tuple[Context, Pen]]) -> None:
         """Draws chains by one program over the last positions of texts. pairs: by number."""
         depth = max(pen.remaining for _, pen in pairs.values())
-        count, size = ROWS * math.ceil((1 + depth) / ROWS), self._vocab_size
+        count, size = positions_fed(depth), self._vocab_size
         texts = {number: context.tokens for number, (context, _) in pairs.items()}
         unread = {number: self._unread(cache, number, texts[number], count) for number in pairs}
         new = {number: known_ids(ids, self._own_size) for number, ids in unread.items()}

@@ -1,6 +1,5 @@
 """TextRows: a network drafts chains for several texts, a row for each in its passes."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -14,7 +13,7 @@ from torch import Tensor
 from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
-from outrider.contract.programs import ROWS, Programs, can_draw_ahead, play_chains
+from outrider.contract.programs import Programs, can_draw_ahead, play_chains, positions_fed
 from outrider.drafters.parts.networks.layer import Ids, States
 from outrider.targets.passes.growing_tensor import GrowingTensor
 
@@ -135,7 +134,7 @@ class TextRows(ABC):
         depth = max(pen.remaining for pen in pens.values())
         can_play = self._programs is not None and all(map(can_draw_ahead, pens.values()))
         self._arrange(texts, device)
-        count = ROWS * math.ceil((1 + depth) / ROWS) if can_play else 0
+        count = positions_fed(depth) if can_play else 0
         held, given, width = self._catch_up(texts, features, count)
         width += self._room or depth
         buffers = self._cache.hold(width) if can_play else ()
