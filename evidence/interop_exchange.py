@@ -104,7 +104,7 @@ def data(root: Path, target: Any, python: str) -> Iterator[Line]:
         own = read_rows(str(root / name), target, 99)
         files = find_state_files([str(root / name)])
         assert files is not None
-        examples = read_state_files(target, own, NAMES, files, 0)
+        examples = read_state_files(target, own, NAMES, files)
         pairs = [
             (examples.read(number), states_of(target, text.ids, NAMES))
             for number, text in enumerate(own)

@@ -19,19 +19,8 @@ from outrider.cli.reports import chosen_reports, following
 from outrider.cli.variants import variants_of
 from outrider.data.prompts import without_tools
 from outrider.extras.bench.entrants import OUTRIDER_PLAIN, Entrant, entrants
-from outrider.extras.bench.measure import (
-    Run,
-    differences,
-    measure_runs,
-    speed_ratio,
-    speeds_by_batch,
-)
-from outrider.extras.bench.report import (
-    BenchResult,
-    bench_lines,
-    bench_table,
-    final_figures,
-)
+from outrider.extras.bench.measure import Run, differences, measure_runs, speeds_by_batch
+from outrider.extras.bench.report import bench_lines, bench_table, figures_of, logged
 from outrider.extras.bench.settings import Bench
 from outrider.extras.bench.worker import Worker
 from outrider.lab.runs.report import Report
@@ -73,13 +62,22 @@ def bench(config: Bench) -> None:
         ]
         runs = _measure_runs(config, workers, texts, folder, progress, reports=reports)
         differing = None if config.sampling.temperature else differences(runs, texts, reference)
-        peak_bytes = {name: worker.peak for name, worker in workers.items()}
+        facts = figures_of(
+            runs,
+            workers,
+            [(it.name, rival) for it in participants for rival in it.rivals if rival in workers],
+        )
         drafting = {run.entrant for run in runs if run.drafts}
-        target_itself = [
-            name
-            for name, worker in workers.items()
-            if name in drafting and worker.ask({"ask": "is_target"})["is_target"]
-        ]
+        facts |= {
+            "target_itself": [
+                name
+                for name, worker in workers.items()
+                if name in drafting and worker.ask({"ask": "is_target"})["is_target"]
+            ],
+            "start_seconds": {name: worker.start_seconds for name, worker in workers.items()},
+            "peak_bytes": {name: worker.peak for name, worker in workers.items()},
+            "differences": [{"entrant": name, **asdict(it)} for name, it in differing or ()],
+        }
         together = {part.name: workers[part.name] for part in participants if part.writes_together}
         for name, worker in workers.items():
             if worker is not reference and name not in together:
@@ -87,22 +85,17 @@ def bench(config: Bench) -> None:
         task = progress.add_task("curves", total=len(config.batches))
         writers = {"": reference, **together}
         step = partial(progress.advance, task)
-        curves = speeds_by_batch(writers, texts, settings, step)
-        pairs = [(it.name, rival) for it in participants for rival in it.rivals if rival in workers]
-        ratios = {
-            pair: (speed_ratio(runs, *pair), speed_ratio(runs, *pair, alone=True)) for pair in pairs
-        }
-        reports.log(final_figures(runs, list(workers), ratios), len(runs))
-    result = BenchResult(
-        runs=runs,
-        start_seconds={name: worker.start_seconds for name, worker in workers.items()},
-        peak_bytes=peak_bytes,
-        ratios=ratios,
-        differences=differing,
-        curves=curves,
-        target_itself=target_itself,
-    )
-    _report(result, settings, f"{len(prompts)} prompts, gamma {config.gamma}", folder)
+        facts["curves"] = speeds_by_batch(writers, texts, settings, step)
+        reports.log(logged(facts), len(runs))
+    path = folder / "bench.json"
+    content = json.dumps({"settings": settings, **facts}, indent=1, default=asdict) + "\n"
+    write_whole(path, content)
+    print_json(content)
+    console = results()
+    console.print(bench_table(facts, runs, f"{len(prompts)} prompts, gamma {config.gamma}"))
+    for line in bench_lines(facts, runs, differing):
+        console.print(plain(line))
+    remarks(stderr=False).print(plain(path), soft_wrap=True)
 
 
 def _location(settings: Mapping[str, Any]) -> str:
@@ -157,16 +150,3 @@ def _advice(folder: Path) -> str | None:
         f"{count} runs are in {folder / RUNS}; the same command measures all of them again, since"
         " only speeds of one session can be compared"
     )
-
-
-def _report(result: BenchResult, settings: Mapping[str, Any], title: str, folder: Path) -> None:
-    """Saves `bench.json`, and prints the table and the lines below it."""
-    path = folder / "bench.json"
-    content = json.dumps(result.plain(settings), indent=1) + "\n"
-    write_whole(path, content)
-    print_json(content)
-    console = results()
-    console.print(bench_table(result, title))
-    for line in bench_lines(result):
-        console.print(plain(line))
-    remarks(stderr=False).print(plain(path), soft_wrap=True)

@@ -46,100 +46,93 @@ class Entrant:
     writes_together: bool = False
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Counterparts:
-    """What all peers have in common: the target, its precision, and the drafter to match.
+def counterparts(
+    config: Mapping[str, Any], model: str, label: str, peer: str, setting: Any
+) -> list[Entrant]:
+    """Returns a peer's entrants: without drafts, and with the same drafter, if it has these.
+
+    They have the target's weights and precision.
 
     model: the target's folder or hub id. label: what the entrants with that drafter are called.
+    setting: the value of `peers.NAME`.
+
+    Raises `ConfigError` if the setting should be the Python of an environment, but is no file, or
+    the peer has no such weights.
     """
+    python, environment = Path(sys.executable), None
+    program: tuple[str, ...] = (PEER, peer)
+    target, sampling = config["target"], dict(config["sampling"])
+    sampling.pop("_target_", None)
+    dtype, quantize, file = target.get("dtype"), target.get("quantize"), target.get("model")
+    quantize = None if quantize == STORED else quantize  # others have the same weights in full
+    common: dict[str, Any] = {"model": model, "sampling": sampling, "gamma": int(config["gamma"])}
+    common["dtype"] = "float32" if dtype in (None, "auto") else dtype
+    if peer == "llama_cpp":
+        expected = "null, or target.model=FILE.gguf"
+        require(gguf_file(file) is not None, f"peers.{peer}", setting, expected)
+        common["model"], program = str(gguf_file(file)), (LLAMA_CPP,)
+    elif peer != "transformers":
+        require(quantize is None, f"peers.{peer}", setting, "null with target.quantize")
+    if peer != "transformers":
+        # Not resolved: an environment is found by the link, not by the file it points to.
+        python = Path(str(setting)).expanduser().absolute()
+        expected = f"the python of an environment with {peer}"
+        require(python.is_file(), f"peers.{peer}", str(python), expected)
+        environment = os.environ | (VLLM_ENVIRONMENT if peer == "vllm" else {})
+    elif quantize:
+        common["quantize"] = quantize
+    plain, drafting = _settings_of_peer(peer, config)
+    return [
+        Entrant(
+            f"{peer} {name}",
+            (str(python), *program),
+            common | settings,
+            environment=environment,
+            # With a draft, transformers writes one text at a time.
+            writes_together=peer == "vllm" or settings.get("options") == {},
+        )
+        for name, settings in ((PLAIN, plain), (label, drafting))
+        if settings is not None
+    ]
 
-    config: Mapping[str, Any]
-    model: str
-    label: str
 
-    def of(self, peer: str, setting: Any) -> list[Entrant]:
-        """Returns a peer's entrants: without drafts, and with the same drafter, if it has these.
+def _settings_of_peer(
+    peer: str, config: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Returns the settings of a peer's workers: without drafts, and with them, if it has such."""
+    drafter, gamma = config["drafter"], int(config["gamma"])
+    is_lookup, model = factory_of(drafter) is PromptLookup, _draft_model(drafter)
+    ends = {name: int(drafter[f"{name}_n"]) for name in ("max", "min")} if is_lookup else {}
+    drafting: dict[str, Any] | None = None
+    match peer:
+        case "transformers":
+            plain: dict[str, Any] = {"options": {}}
+            if is_lookup:
+                lengths = {"max_matching_ngram_size": ends["max"]}
+                drafting = {"options": lengths | {"prompt_lookup_num_tokens": gamma}}
+            elif model:
+                drafting = {"options": {"assistant_model": as_folder(model, drafter["dtype"])}}
+        case "vllm":
+            plain = {"max_model_len": 4096, "speculative": None}
+            if is_lookup:
+                lengths = {f"prompt_lookup_{name}": length for name, length in ends.items()}
+                lengths["num_speculative_tokens"] = gamma
+                drafting = plain | {"speculative": {"method": "ngram", **lengths}}
+        case _:
+            plain, file = {"draft": None}, gguf_file(model)
+            if is_lookup:
+                lengths = {f"{name}_n": length for name, length in ends.items()}
+                drafting = {"lookup": lengths | {"gamma": gamma}}
+            elif file:
+                drafting = {"draft": str(file)}
+    return plain, drafting
 
-        setting: the value of `peers.NAME`.
 
-        Raises `ConfigError` if the setting should be the Python of an environment, but is no file,
-        or the peer has no such weights.
-        """
-        python, environment = Path(sys.executable), None
-        program: tuple[str, ...] = (PEER, peer)
-        target, sampling = self.config["target"], dict(self.config["sampling"])
-        sampling.pop("_target_", None)
-        dtype, quantize, file = target.get("dtype"), target.get("quantize"), target.get("model")
-        quantize = None if quantize == STORED else quantize  # others have the same weights in full
-        common: dict[str, Any] = {"model": self.model, "sampling": sampling}
-        common["dtype"] = "float32" if dtype in (None, "auto") else dtype
-        common["gamma"] = int(self.config["gamma"])
-        if peer == "llama_cpp":
-            expected = "null, or target.model=FILE.gguf"
-            require(gguf_file(file) is not None, f"peers.{peer}", setting, expected)
-            common["model"], program = str(gguf_file(file)), (LLAMA_CPP,)
-        elif peer != "transformers":
-            require(quantize is None, f"peers.{peer}", setting, "null with target.quantize")
-        if peer != "transformers":
-            # Not resolved: an environment is found by the link, not by the file it points to.
-            python = Path(str(setting)).expanduser().absolute()
-            expected = f"the python of an environment with {peer}"
-            require(python.is_file(), f"peers.{peer}", str(python), expected)
-            environment = os.environ | (VLLM_ENVIRONMENT if peer == "vllm" else {})
-        elif quantize:
-            common["quantize"] = quantize
-        return [
-            Entrant(
-                f"{peer} {label}",
-                (str(python), *program),
-                common | settings,
-                environment=environment,
-                # With a draft, transformers writes one text at a time.
-                writes_together=peer == "vllm" or settings.get("options") == {},
-            )
-            for label, settings in self._settings(peer).items()
-        ]
-
-    def _settings(self, peer: str) -> dict[str, dict[str, Any]]:
-        """Returns the settings of a peer's workers, by the labels of the entrants."""
-        lookup, plain, drafting = self._lookup(), dict[str, Any](), dict[str, Any]()
-        match peer:
-            case "transformers":
-                plain, model = {"options": {}}, self._draft_model()
-                if lookup:
-                    lengths = {"prompt_lookup_num_tokens": lookup["gamma"]}
-                    drafting = {"options": lengths | {"max_matching_ngram_size": lookup["max_n"]}}
-                elif model:
-                    folder = as_folder(model, self.config["drafter"]["dtype"])
-                    drafting = {"options": {"assistant_model": folder}}
-            case "vllm":
-                plain = {"max_model_len": 4096, "speculative": None}
-                if lookup:
-                    lengths = {f"prompt_lookup_{it}": lookup[f"{it}_n"] for it in ("max", "min")}
-                    lengths["num_speculative_tokens"] = lookup["gamma"]
-                    drafting = plain | {"speculative": {"method": "ngram", **lengths}}
-            case _:
-                plain, file = {"draft": None}, gguf_file(self._draft_model())
-                if lookup or file:
-                    drafting = {"lookup": lookup} if lookup else {"draft": str(file)}
-        return {PLAIN: plain} | ({self.label: drafting} if drafting else {})
-
-    def _lookup(self) -> dict[str, int] | None:
-        """Returns the lengths of prompt lookup, or None if the drafter is another."""
-        if factory_of(self.config["drafter"]) is not PromptLookup:
-            return None
-        lengths = {name: int(self.config["drafter"][name]) for name in ("max_n", "min_n")}
-        return lengths | {"gamma": int(self.config["gamma"])}
-
-    def _draft_model(self) -> str | None:
-        """Returns the draft model that shares the target's vocabulary, or None."""
-        drafter = self.config["drafter"]
-        if factory_of(drafter) is SmallLM and drafter["vocabulary"] == "same":
-            model = drafter["model"]
-            if isinstance(model, str) and not student.borrows(located(model)):
-                return model
-        return None
+def _draft_model(drafter: Mapping[str, Any]) -> str | None:
+    """Returns the draft model that shares the target's vocabulary, or None."""
+    is_small = factory_of(drafter) is SmallLM and drafter["vocabulary"] == "same"
+    model = drafter["model"] if is_small else None
+    return model if isinstance(model, str) and not student.borrows(located(model)) else None
 
 
 OUTRIDER_PLAIN = f"outrider {PLAIN}"
@@ -184,10 +177,9 @@ def entrants(
         entrants.append(_outrider(f"outrider {name}", settings, (OUTRIDER_PLAIN,)))
         is_new = all(entrant.name != entrants[-1].name for entrant in entrants[:-1])
         require(is_new, "drafters", name, "a name that no other entrant has")
-    counterparts = Counterparts(config, model, label)
     for peer, setting in peers.items():
         if setting:
-            entrants += counterparts.of(peer, setting)
+            entrants += counterparts(config, model, label, peer, setting)
     return entrants
 
 

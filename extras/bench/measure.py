@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, final
 
@@ -37,9 +37,6 @@ class Run:
     chosen: dict[str, float] = field(default_factory=dict)
 
 
-REPORTED = ("tokens", "seconds", "phases", "calls", "drafts", "rounds", "decoding", "chosen")
-"""What a worker reports of a text."""
-
 TRIED = 3
 """The prompts by which a worker chooses among settings of its own."""
 
@@ -65,7 +62,7 @@ def measure_runs(
             for name in names[first:] + names[:first]:
                 question = {"ask": "write", "ids": list(ids), "max_new_tokens": max_new_tokens}
                 answer = workers[name].ask(question)
-                told = {part: answer[part] for part in REPORTED if part in answer}
+                told = {it.name: answer[it.name] for it in fields(Run) if it.name in answer}
                 yield Run(repeat, number, name, **told)
 
 

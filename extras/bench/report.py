@@ -1,15 +1,14 @@
-"""What a bench measured, as a table, as lines of text, and as JSON."""
+"""What a bench measured: plain values, of which a table and lines of text are made."""
 
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from rich.table import Table
 
 from outrider.base.terminal import plain
 from outrider.extras.bench.entrants import OUTRIDER_PLAIN
-from outrider.extras.bench.measure import Curve, Run, speed
+from outrider.extras.bench.measure import Run, speed, speed_ratio
 from outrider.lab.measuring.text_differences import Difference
 from outrider.lab.statistics.intervals import Interval
 from outrider.lab.tables.rates import ITSELF
@@ -18,8 +17,30 @@ UNTYPICAL = 2
 """The first rounds of a text, left out: in the first one the target reads the prompt, and in the
 second many drafters do."""
 
-Ratios = Mapping[tuple[str, str], tuple[Interval | None, Interval | None]]
-"""How many times as fast the first entrant is as the second: in all, and in decoding alone."""
+PHASES = ("draft", "score", "verify", "rest")
+
+Facts = Mapping[str, Any]
+"""What `bench.json` holds beside the settings, by the entrant's name."""
+
+
+def figures_of(
+    runs: Sequence[Run], names: Collection[str], pairs: Sequence[tuple[str, str]]
+) -> dict[str, Any]:
+    """Returns what runs say of the entrants, and of pairs of them.
+
+    A ratio is how many times as fast the first entrant is as the second: in all, and in decoding
+    alone.
+    """
+    return {
+        "tokens_per_second": {name: speed(runs, name) for name in names},
+        "decoding_tokens_per_second": {name: speed(runs, name, alone=True) for name in names},
+        "ratios": [
+            (*pair, *(speed_ratio(runs, *pair, alone=alone) for alone in (False, True)))
+            for pair in pairs
+        ],
+        "phases": {name: _phases(runs, name) for name in names},
+        "drafting": draft_costs(runs),
+    }
 
 
 def draft_costs(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
@@ -47,98 +68,56 @@ def draft_costs(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
     return costs
 
 
-PHASES = ("draft", "score", "verify", "rest")
-
-
-@final
-@dataclass(frozen=True)
-class BenchResult:
-    """Everything that a bench measured; mappings are by the entrant's name.
-
-    start_seconds, peak_bytes: of each worker.
-    differences: of greedy texts; None if texts were drawn.
-    target_itself: the entrants whose drafter is the target in weights that lose nothing.
-    """
-
-    runs: Sequence[Run]
-    start_seconds: Mapping[str, float]
-    peak_bytes: Mapping[str, int]
-    ratios: Ratios
-    differences: Sequence[tuple[str, Difference]] | None
-    curves: Mapping[str, Curve]
-    target_itself: Sequence[str]
-
-    def plain(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the result as plain values, for `bench.json`."""
-        return {
-            "settings": settings,
-            "tokens_per_second": {name: speed(self.runs, name) for name in self.start_seconds},
-            "decoding_tokens_per_second": {
-                name: speed(self.runs, name, alone=True) for name in self.start_seconds
-            },
-            "ratios": [
-                [*pair, *(ratio and asdict(ratio) for ratio in ratios)]
-                for pair, ratios in self.ratios.items()
-            ],
-            "phases": {name: _phases(self.runs, name) for name in self.start_seconds},
-            "drafting": draft_costs(self.runs),
-            "target_itself": self.target_itself,
-            "start_seconds": self.start_seconds,
-            "peak_bytes": self.peak_bytes,
-            "differences": [
-                {"entrant": name, **asdict(difference)}
-                for name, difference in self.differences or []
-            ],
-            "curves": self.curves,
-        }
-
-
-def final_figures(runs: Sequence[Run], names: Sequence[str], ratios: Ratios) -> dict[str, float]:
+def logged(facts: Facts) -> dict[str, float]:
     """Returns the speeds of entrants, and their ratios with the ends of intervals, by name."""
-    figures = {f"{name}/tokens_per_second": speed(runs, name) or 0.0 for name in names}
-    for (name, rival), (ratio, _) in ratios.items():
-        if ratio is not None:
-            figures |= ratio.named(f"{name}/times {rival}")
+    speeds = facts["tokens_per_second"].items()
+    figures = {f"{name}/tokens_per_second": value or 0.0 for name, value in speeds}
+    for name, rival, ratio, _ in facts["ratios"]:
+        figures |= {} if ratio is None else ratio.named(f"{name}/times {rival}")
     return figures
 
 
-def bench_table(result: BenchResult, title: str) -> Table:
+def bench_table(facts: Facts, runs: Sequence[Run], title: str) -> Table:
     table = Table(title=title, padding=0)  # so that it fits a narrow terminal
     table.add_column("")
     for heading in ("tokens/s", "decoding", "tokens\nper call", *PHASES, "start\ns", "peak\nMB"):
         table.add_column(heading, justify="right")
-    for name, start_seconds in result.start_seconds.items():
-        phases = _phases(result.runs, name)
-        speeds = (speed(result.runs, name, alone=alone) for alone in (False, True))
-        per_call = _tokens_per_call(result.runs, name)
+    for name, start_seconds in facts["start_seconds"].items():
+        phases, per_call = facts["phases"][name], _tokens_per_call(runs, name)
+        speeds = (facts[f"{part}tokens_per_second"][name] for part in ("", "decoding_"))
         table.add_row(
             plain(name),
             *("-" if each is None else f"{each:.1f}" for each in speeds),
             f"{per_call:.2f}" if per_call else "-",
             *(f"{phases[phase] / phases['total']:.1%}" if phases else "-" for phase in PHASES),
             f"{start_seconds:.1f}",
-            f"{result.peak_bytes[name] / 1e6:.0f}",
+            f"{facts['peak_bytes'][name] / 1e6:.0f}",
         )
     return table
 
 
-def bench_lines(result: BenchResult) -> list[str]:
-    """Returns the text below the table: ratios, differing texts, the curves."""
+def bench_lines(
+    facts: Facts, runs: Sequence[Run], differing: Sequence[tuple[str, Difference]] | None
+) -> list[str]:
+    """Returns the text below the table: ratios, differing texts, the curves.
+
+    differing: greedy texts, each with its entrant; None if texts were drawn.
+    """
     lines = [
         f"{name} is {_with_interval(ratio)} times as fast as {rival}"
         + (f", {_with_interval(alone)} in decoding alone" if alone else "")
-        for (name, rival), (ratio, alone) in result.ratios.items()
+        for name, rival, ratio, alone in facts["ratios"]
     ]
     lines += [
         f"{name}: a draft takes {1e6 * cost['seconds']:.0f} us, {cost['share']:.1%} of its round"
-        for name, cost in draft_costs(result.runs).items()
+        for name, cost in facts["drafting"].items()
     ]
-    lines += dict.fromkeys(f"{it.entrant} chose {it.chosen}" for it in result.runs if it.chosen)
-    if result.target_itself:
-        lines.append(f"{', '.join(result.target_itself)}: {ITSELF}")
-    if result.differences is not None:
-        lines.append(_agreement(result.differences, result.runs))
-    for name, (xs, ys) in result.curves.items():
+    lines += dict.fromkeys(f"{it.entrant} chose {it.chosen}" for it in runs if it.chosen)
+    if facts["target_itself"]:
+        lines.append(f"{', '.join(facts['target_itself'])}: {ITSELF}")
+    if differing is not None:
+        lines.append(_agreement(differing, runs))
+    for name, (xs, ys) in facts["curves"].items():
         lines.append(f"{name}: " + ", ".join(f"{x}: {y:.1f}" for x, y in zip(xs, ys, strict=True)))
     return lines
 

@@ -37,14 +37,10 @@ from outrider.verifiers.token import Token
 AUDITED_TOKENS = 24
 """The length of the texts of an audit."""
 
-SPACE = "2"
-"""Gigabytes for keys and values. By default vLLM takes half of the machine's memory for them."""
-
 
 def run_audit(
     server: Server,
     name: str,
-    *,
     turns: Sequence[Sequence[str]],
     settings: Mapping[str, Any],
     folder: Path,
@@ -105,17 +101,16 @@ def serve_check(config: ServeCheck) -> None:
     target = build(config.target)
     turns = [list(prompt.turns[: config.turns]) for prompt in without_tools(build(config.data))]
     prompts = [target.encode_turns(each, chat=config.chat) for each in turns]
-    on_server = partial(run_audit, turns=turns, settings=settings, folder=folder)
-    audit = on_server if config.audit else None
     dtype = str(target.model.dtype).removeprefix("torch.")
     options = ["--dtype", dtype, "--max-model-len", "4096", *map(str, settings["options"])]
 
     def start(name: str, environment: Mapping[str, str] | None = None, **more: Any) -> Server:
         """Returns a server, which writes a log into the run's folder."""
         log, model = folder / f"{name}.log", weights_location(settings)
-        own = {"VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", SPACE)}
-        own |= environment or {}
-        return Server(python, model, log, environment=own, options=options, **more)
+        return Server(python, model, log, environment=environment, options=options, **more)
+
+    def audit(server: Server, name: str) -> dict[str, Any] | None:
+        return run_audit(server, name, turns, settings, folder) if config.audit else None
 
     conditions = {
         "engine": f"vllm {version}",
@@ -152,7 +147,7 @@ def _compare(
     *,
     start: Callable[..., Server],
     vllm: Mapping[str, tuple[dict[str, str], dict[str, Any]]],
-    audit: Callable[[Server, str], dict[str, Any]] | None,
+    audit: Callable[[Server, str], dict[str, Any] | None],
 ) -> Iterator[tuple[str, Comparison]]:
     """Yields each drafter with its comparison, as soon as it is known.
 
@@ -175,17 +170,9 @@ def _compare(
                 asked = (server, prompts, config.clients, config.max_new_tokens)
                 texts, counts = ask(*asked), server.drafted()
                 mixed = ask(*asked, temperatures=(1.0, 0.0))
-                audited = None if audit is None else audit(server, name)
-            yield (
-                name,
-                Comparison(
-                    counts_in_lab[name],
-                    counts,
-                    differences(texts, expected, prompts, target),
-                    differences(mixed, expected, prompts, target),
-                    audited,
-                ),
-            )
+                audited = audit(server, name)
+            alone, beside = (differences(it, expected, prompts, target) for it in (texts, mixed))
+            yield name, Comparison(counts_in_lab[name], counts, alone, beside, audited)
         progress.advance(task)
 
 

@@ -35,7 +35,7 @@ UNUSED = SampledChance.seeded(0)
 log: logging.Logger = logging.getLogger("vllm.outrider")
 
 PATIENCE = 8
-"""Steps that a request may miss before its drafter is free for another one."""
+"""Steps that a request may miss before its drafter is free for another."""
 
 Row = Int32[np.ndarray, "tokens"]
 """The text of a row, as the engine stores it."""
@@ -44,7 +44,7 @@ Row = Int32[np.ndarray, "tokens"]
 @final
 @dataclass(slots=True)
 class Request:
-    """A request that the engine is working on.
+    """A request that the engine is working on, or one that waits for another.
 
     drafter: None before the first draft, and after the drafter has failed.
     idle: steps since the request was last in the batch.
@@ -58,19 +58,11 @@ class Request:
     ids: list[int] = field(default_factory=list)
     raw: bytearray = field(default_factory=bytearray)
 
-    @property
-    def context(self) -> Context:
-        """Returns the text so far, for a drafter."""
-        return Context(Tokens(self.ids, len(self.ids)))
-
     def leads_to(self, row: Row) -> bool:
         """Returns whether a row begins with this text. Costs no more than a memcmp."""
         count = len(self.ids)
-        return (
-            count <= len(row)
-            and bool(row[count - 1] == self.ids[-1])
-            and row[:count].tobytes() == self.raw
-        )
+        may_lead = count <= len(row) and (count == 0 or bool(row[count - 1] == self.ids[-1]))
+        return may_lead and row[:count].tobytes() == self.raw
 
     def grow(self, row: Row) -> None:
         """Appends the tokens of its row that are new."""
@@ -78,51 +70,11 @@ class Request:
         self.ids += new.tolist()
         self.raw += new.tobytes()
 
-
-@final
-class Requests:
-    """The requests that an engine is working on, told apart by their text.
-
-    The engine passes rows without saying whose they are. When a request ends, its drafter goes to
-    another one. That is safe since a drafter's caches are keyed by the text, and it saves loading
-    the drafter's weights or tables again.
-
-    make: returns a drafter that is bound to its target.
-    """
-
-    def __init__(self, make: Callable[[], Drafter]) -> None:
-        self._make = make
-        self._known: list[Request] = []
-        self._free: list[Drafter] = [make()]
-
-    def follow(self, rows: Iterable[Row]) -> list[Request]:
-        """Returns the request of each row, with its text updated; rows may come in any order."""
-        unmatched, current = self._known, list[Request]()
-        for row in rows:
-            # Unless rows have moved, the first request left is the right one.
-            index = next((i for i, known in enumerate(unmatched) if known.leads_to(row)), None)
-            request = Request() if index is None else unmatched.pop(index)
-            request.grow(row)
-            request.idle = 0
-            current.append(request)
-        self._known = current[:]
-        for request in unmatched:  # it has ended, or pauses, as when the engine preempts it
-            request.idle += 1
-            if request.idle < PATIENCE:
-                self._known.append(request)
-            elif request.drafter is not None:
-                self._free.append(request.drafter)
-        return current
-
-    def drafter(self, request: Request) -> Drafter:
-        """Returns the request's drafter; lends it one first if it has none."""
-        if request.drafter is None:
-            request.drafter = self._free.pop() if self._free else self._make()
-        return request.drafter
-
-    def give_up(self, request: Request) -> None:
-        """Lets the request go on without drafts; its drafter is lent to no other."""
-        request.drafter, request.failed = None, True
+    def wait(self) -> None:
+        """Counts a step in which it has no row; after several it waits for another text."""
+        self.idle += 1
+        if self.idle == PATIENCE:
+            self.failed, self.ids, self.raw = False, [], bytearray()
 
 
 @final
@@ -162,7 +114,7 @@ class OutriderProposer:
         self._longest = int(model.max_model_len)
         self._make = make or from_environment
         self._target = ServedTarget(int(model.get_vocab_size()), _tokenizer(model), self._longest)
-        self.requests: Requests = Requests(self._new_drafter)
+        self._requests: list[Request] = [Request(self._new_drafter(), idle=PATIENCE)]
 
     def propose(
         self,
@@ -185,14 +137,34 @@ class OutriderProposer:
         ]
         texts = (token_ids_cpu[row, : lengths[row]] for row in drafted)
         drafts: list[list[int]] = [[] for _ in sampled_token_ids]
-        for row, request in zip(drafted, self.requests.follow(texts), strict=True):
-            drafts[row] = list(self.draft(request).tokens)
+        for row, request in zip(drafted, self._follow(texts), strict=True):
+            drafts[row] = list(self._draft(request).tokens)
         return drafts
+
+    def _follow(self, rows: Iterable[Row]) -> list[Request]:
+        """Returns the request of each row, with its text updated.
+
+        The engine passes rows in any order, without saying whose they are, so requests are told
+        apart by their text. When one ends, its drafter goes to another. That is safe since a
+        drafter's caches are keyed by the text, and saves loading its weights or tables again.
+        """
+        unmatched, current = self._requests, list[Request]()
+        for row in rows:
+            # Unless rows have moved, the first request left is the right one; the last ones wait.
+            index = next((i for i, known in enumerate(unmatched) if known.leads_to(row)), None)
+            request = Request() if index is None else unmatched.pop(index)
+            request.grow(row)
+            request.idle = 0
+            current.append(request)
+        for request in unmatched:  # it has ended, or pauses, as when the engine preempts it
+            request.wait()
+        self._requests = [*current, *sorted(unmatched, key=lambda request: request.idle)]
+        return current
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         """Does nothing: vLLM calls it, and there is no model to load."""
 
-    def draft(self, request: Request) -> Draft:
+    def _draft(self, request: Request) -> Draft:
         """Returns a draft for a request; it is empty if there is no room, or the drafter failed."""
         # The engine adds one token to those that are accepted.
         room = min(self._gamma, self._longest - len(request.ids) - 1)
@@ -201,11 +173,12 @@ class OutriderProposer:
         vocab_size = self._target.vocab_size
         pen = Pen(Sheet(sampling=GREEDY, chance=UNUSED, vocab_size=vocab_size, gamma=room))
         try:
-            self.requests.drafter(request).propose(request.context, pen)
+            request.drafter = request.drafter or self._new_drafter()
+            request.drafter.propose(Context(Tokens(request.ids, len(request.ids))), pen)
             return pen.sheet.finish()
         except Exception:  # the request goes on without drafts, and the server with it
             log.exception("%s failed: this request goes on without drafts", self._title)
-            self.requests.give_up(request)
+            request.drafter, request.failed = None, True
             return Draft()
 
     def _new_drafter(self) -> Drafter:

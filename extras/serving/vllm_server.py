@@ -29,6 +29,9 @@ POSITION = re.compile(
 SAMPLING: dict[str, Any] = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "return_token_ids": True}
 """Settings of each request; without them a model's own defaults would hold."""
 
+SPACE = "2"
+"""Gigabytes for keys and values. By default vLLM takes half of the machine's memory for them."""
+
 LAUNCHER = """\
 import ctypes, os, signal, sys
 if sys.platform == "linux":
@@ -94,7 +97,7 @@ class Server:
         module = "vllm.entrypoints.openai.api_server"
         self._command = [str(python.absolute()), "-m", module, *arguments]
         asked = {PATCH: "1", **(environment or {}), "VLLM_API_KEY": self.key}
-        self._environment = {**os.environ, **asked}
+        self._environment = {"VLLM_CPU_KVCACHE_SPACE": SPACE, **os.environ, **asked}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

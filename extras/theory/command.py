@@ -61,7 +61,9 @@ def theory(settings: Theory) -> None:
             factors = (f"{row[name]:.2f}X" for name in ("operations", "speedup"))
             table.add_row(f"{row['alpha']:g}", f"{row['gamma']}", *factors)
         results().print(table)
-        print_json([_finite(row) for row in rows])
+    # JSON has no infinity: null instead.
+    finite = [{name: it if math.isfinite(it) else None for name, it in row.items()} for row in rows]
+    print_json(finite)
 
 
 def _print_rows(rows: Sequence[Mapping[str, float]], legend: Mapping[str, str]) -> None:
@@ -79,13 +81,7 @@ def _print_rows(rows: Sequence[Mapping[str, float]], legend: Mapping[str, str]) 
         results().print(table)
         for line in legend.items():
             lines.add_row(*line)
-    print_json([_finite(row) for row in rows])
     (results() if len(rows) == 1 else remarks(stderr=False)).print(lines)
-
-
-def _finite(row: Mapping[str, float]) -> dict[str, float | None]:
-    """Returns a row for JSON, which has no infinity: null instead."""
-    return {name: value if math.isfinite(value) else None for name, value in row.items()}
 
 
 def predictions(alpha: float, gamma: int, c: float, c_hat: float | None) -> dict[str, float]:

@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
@@ -30,28 +29,13 @@ tokens were tested, or all accepted, stay close to what the head says."""
 BINS = 10
 """The groups of equally many tokens in which the error is measured."""
 
+FIELDS = ("half", "place", "logit", "accepted")
+"""Of each draft token that the target tested: of which half of the prompts it is, 0 or 1; how many
+tokens of its draft come before it; what the confidence head said; whether it was accepted."""
+
+Tokens = np.recarray[Any, Any]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Outcomes:
-    """Draft tokens that the target tested.
-
-    half: of which half of the prompts each is, 0 or 1. place: how many tokens of its draft come
-    before it. logit: what the confidence head said. accepted: whether the target accepted it.
-    """
-
-    half: Ints
-    place: Ints
-    logit: Floats
-    accepted: Bools
-
-    def only(self, kept: Bools) -> "Outcomes":
-        """Returns some of the tokens."""
-        return Outcomes(self.half[kept], self.place[kept], self.logit[kept], self.accepted[kept])
 
 
 @final
@@ -82,8 +66,7 @@ class CalibrationRecipe(Recipe):
         ]
         if not rows:
             raise ConfigError(f"data: no draft was tested on {len(job.prompts)} prompts")
-        half, place, logit, accepted = np.array(rows, dtype=float).T
-        tokens = Outcomes(half.astype(int), place.astype(int), logit, accepted.astype(bool))
+        tokens = np.rec.fromrecords(rows, names=FIELDS)
         pairs, errors = fitted(tokens, places), errors_of(tokens, places)
         facts = {"tokens": len(tokens.place), "errors": errors}
         shutil.copytree(folder, job.out, dirs_exist_ok=True)
@@ -97,13 +80,13 @@ class CalibrationRecipe(Recipe):
         return {"drafter": "dflash", "path": str(job.out), "confidence": 0.3}
 
 
-def errors_of(tokens: Outcomes, places: int) -> dict[str, tuple[float, float]]:
+def errors_of(tokens: Tokens, places: int) -> dict[str, tuple[float, float]]:
     """Returns how far off the head is, before and after it is calibrated by the other half."""
     before, after = expit(tokens.logit), np.empty_like(tokens.logit)
     for half in (0, 1):
         own = tokens.half == half
-        pairs = fitted(tokens.only(~own), places)
-        after[own] = calibrated(pairs, tokens.only(own))
+        pairs = fitted(tokens[~own], places)
+        after[own] = calibrated(pairs, tokens[own])
     measures: dict[str, Callable[[Floats, Bools], float]] = {
         "calibration error": partial(calibration_error, bins=BINS),
         "cross entropy": cross_entropy,
@@ -112,12 +95,12 @@ def errors_of(tokens: Outcomes, places: int) -> dict[str, tuple[float, float]]:
     return {name: (of(before, accepted), of(after, accepted)) for name, of in measures.items()}
 
 
-def fitted(tokens: Outcomes, places: int) -> Floats:
+def fitted(tokens: Tokens, places: int) -> Floats:
     """Returns a factor and a summand by place, [places, 2], that make the outcomes likeliest."""
     from scipy.optimize import minimize  # takes long to import
 
     def pair_at(place: int) -> Floats:
-        here = tokens.only(tokens.place == place)
+        here = tokens[tokens.place == place]
         sign = np.where(here.accepted, -1.0, 1.0)
 
         def loss(pair: Floats) -> float:
@@ -130,7 +113,7 @@ def fitted(tokens: Outcomes, places: int) -> Floats:
     return np.stack([pair_at(place) for place in range(places)])
 
 
-def calibrated(pairs: Floats, tokens: Outcomes) -> Floats:
+def calibrated(pairs: Floats, tokens: Tokens) -> Floats:
     """Returns how likely each token is to be accepted."""
     factor, added = pairs[tokens.place].T
     probabilities: Floats = expit(factor * tokens.logit + added)

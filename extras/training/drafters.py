@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -116,10 +117,9 @@ class DrafterRecipe(TextRecipe):
     def _examples(self, job: Job, split: Split, names: Sequence[str]) -> tuple[Examples, Examples]:
         """Returns the texts to learn from and those held out, with the target's states."""
         target, learned, held_out = job.target, split.learned, split.held_out
-        if given := find_state_files([self.states, self.rows]):
-            # The rows held out are the first ones.
-            of_learned = read_state_files(target, learned, names, given, len(held_out))
-            return of_learned, read_state_files(target, held_out, names, given, 0)
+        if self.rows and (given := find_state_files([self.states, self.rows])):
+            read = partial(read_state_files, target, names=names, folder=given)
+            return read(learned), read(held_out)
         states = Path(self.states).expanduser() if self.states else job.folder / "states"
         return (
             compute_states(target, learned, names, states / "learned", job.console),

@@ -79,7 +79,7 @@ def check_data_are_read_again(make: Make) -> None:
         assert isinstance(rows, str), "expected the folder of the rows, as recipe.rows"
         texts, files = read_rows(rows, job.target, 99), find_state_files([rows])
         assert files is not None, f"expected files hs_0.safetensors and on in {rows}"
-        examples = read_state_files(job.target, texts, [HIDDEN], files, 0)
+        examples = read_state_files(job.target, texts, [HIDDEN], files)
         for number, text in enumerate(texts):
             states = examples.read(number)[HIDDEN]
             assert len(states) == len(text.ids), f"row {number}: {len(states)} states"

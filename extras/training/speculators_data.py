@@ -64,14 +64,12 @@ def find_state_files(folders: Sequence[str | None]) -> Path | None:
 
 @torch.no_grad()
 def read_state_files(
-    target: Target, texts: Sequence[Text], names: Sequence[str], folder: Path, first: int
+    target: Target, texts: Sequence[Text], names: Sequence[str], folder: Path
 ) -> Examples:
     """Returns texts with the states in their files.
 
     The files do not say which layers they have: they must be those that are asked for, in the order
     of the layers. So the first file is compared with what the target computes.
-
-    first: the row of the first text, where the texts do not say theirs.
 
     Raises `ConfigError` if a file is missing, damaged, or of another text, or has states of another
     target or of other layers.
@@ -81,7 +79,7 @@ def read_state_files(
 
     def place(number: int) -> Path:
         row = texts[number].row
-        return state_path(folder, first + number if row is None else row)
+        return state_path(folder, number if row is None else row)
 
     def read(number: int) -> Mapping[str, Tensor]:
         path = place(number)

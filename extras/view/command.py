@@ -2,7 +2,6 @@
 
 import secrets
 import socket
-from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -28,7 +27,7 @@ PATIENCE = 5
 
 
 def view(arguments: Sequence[str]) -> None:
-    """Serves the pages until it is interrupted."""
+    """Serves the pages until it is interrupted; prints the address, with its token."""
     parser = argument_parser(
         "view",
         description="Shows runs of `outrider compare` in the browser, finished or still running.",
@@ -61,11 +60,6 @@ def view(arguments: Sequence[str]) -> None:
     for folder in folders:
         require(folder.is_dir(), "view", str(folder), "a folder that exists")
     check({"--port": Annotated[int, Within("[0, 65535]")]}, {"--port": options.port})
-    serve(folders, options)
-
-
-def serve(folders: Sequence[Path], options: Namespace) -> None:
-    """Serves the runs in some folders; prints the address, with its token."""
     import uvicorn
 
     from outrider.extras.view.play import Player, parts_of

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from outrider.extras.view.plotting import Canvas, Figure, Plot, Rows, drawn, short
-from outrider.extras.view.task_figures import plot_speedups_by_task, timed_tasks
 from outrider.lab.runs.labels import labelled
-from outrider.lab.runs.row import Row, ceilings
+from outrider.lab.runs.row import Row, ceilings, drafted
 from outrider.lab.runs.run import Run
 from outrider.lab.statistics.intervals import FEWEST, Interval
 from outrider.lab.tables.table import measured_rates
@@ -46,11 +45,11 @@ def figures(rows: Rows, times: Mapping[str, ScoreTimes]) -> dict[str, Figure]:
         plots["acceptance_by_depth"] = _plot_depths
     if any(row.prediction for row in all_rows):
         plots["speedup_over_gamma"] = _plot_speedups
-        plots["tokens_against_cost"] = plot_pareto
+        plots["tokens_against_cost"] = _plot_pareto
     if any(len(curve) > 1 for run in times.values() for curve in run.values()):
-        plots["time_over_rows"] = partial(plot_score_times, times=times)
-    if len(timed_tasks(rows)) > 1:
-        plots["speedup_by_task"] = plot_speedups_by_task
+        plots["time_over_rows"] = partial(_plot_score_times, times=times)
+    if len(_timed_tasks(rows)) > 1:
+        plots["speedup_by_task"] = _plot_speedups_by_task
     return {name: drawn(plot, rows=rows) for name, plot in plots.items()}
 
 
@@ -134,6 +133,42 @@ def _plot_speedups(on: Canvas) -> None:
     on.finish("gamma (lines: expected; marks: measured)", "speedup", counts=True, from_0=True)
 
 
+def _timed(rows: Rows) -> list[Row]:
+    """Returns the rows of the first run that have a speedup, without plain decoding."""
+    run = next(iter(rows.values()))
+    return [row for row in run if row.rates["speedup"] and drafted(row)]
+
+
+def _timed_tasks(rows: Rows) -> list[str]:
+    """Returns the tasks of the first run that have a speedup."""
+    tasks = (task for row in _timed(rows) for task, rates in row.tasks.items() if rates["speedup"])
+    return list(dict.fromkeys(tasks))
+
+
+def _plot_speedups_by_task(on: Canvas) -> None:
+    """Plots a band for each task, in which each drafter has a line of its own."""
+    tasks, run = _timed_tasks(on.rows), _timed(on.rows)
+    has_ends = False
+    on.height(1.2 + len(tasks) * (0.12 + 0.11 * len(run)))
+    for number, task in enumerate(tasks):
+        for line, row in enumerate(run):
+            speedup = row.tasks.get(task, {}).get("speedup")
+            if speedup is not None:
+                has_ends |= speedup.low is not None
+                height = number - 0.4 + 0.8 * (line + 0.5) / len(run)
+                style = on.style(row.drafter)
+                on.interval(speedup, height, f"{row.drafter}, {task}", style)
+    for row in run:
+        on.axes.plot([], [], linestyle="none", label=row.drafter, **on.style(row.drafter))
+    on.axes.axvline(1, color="#999", linewidth=0.8, zorder=0)
+    on.axes.set_yticks(range(len(tasks)), [short(task) for task in tasks])
+    on.axes.set_ylim(len(tasks) - 0.5, -0.5)
+    on.axes.set_xlim(0, on.axes.dataLim.xmax * 1.05)
+    on.finish("speedup over plain decoding" + ", 95%" * has_ends)
+    for number in range(1, len(tasks)):
+        on.axes.axhline(number - 0.5, color="#999", linewidth=0.4, alpha=0.5)
+
+
 def score_times(run: Run) -> ScoreTimes:
     """Returns how long the target's calls took, by the rows that they scored.
 
@@ -157,7 +192,7 @@ def score_times(run: Run) -> ScoreTimes:
     }
 
 
-def plot_score_times(on: Canvas, *, times: Mapping[str, ScoreTimes]) -> None:
+def _plot_score_times(on: Canvas, *, times: Mapping[str, ScoreTimes]) -> None:
     for label, curves in times.items():
         for drafter, curve in curves.items():
             if curve:
@@ -167,7 +202,7 @@ def plot_score_times(on: Canvas, *, times: Mapping[str, ScoreTimes]) -> None:
     )
 
 
-def plot_pareto(on: Canvas) -> None:
+def _plot_pareto(on: Canvas) -> None:
     """Plots tokens per call against the cost of a round, with lines of equal speedup.
 
     The front joins the drafters that no other beats both in tokens and in cost.

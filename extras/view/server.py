@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, described
-from outrider.extras.view.page.contents import SERVED, Follow, drawings, runs_page
+from outrider.extras.view.page.contents import Follow, drawings, runs_page
 from outrider.extras.view.page.listing import (
     Listed,
     active,
@@ -179,25 +179,23 @@ def _runs(request: Request) -> Response:
     folders, query = tuple(chosen.values()), f"run={','.join(chosen)}"
     now, is_active = state(folders), any(map(active, folders))
 
-    def drawn() -> tuple[str, list[str], list[str]]:
-        """Returns the page, the runs' labels, and what is wrong with those that are left out."""
+    def drawn() -> str:
         summaries, left_out = _summaries(request, folders)
         goes_on = is_active and any(not summary.run.finished for summary in summaries.values())
+        labels = {summary.run.folder: label for label, summary in summaries.items()}
+        links = render(
+            "served",
+            first=next(iter(chosen)),
+            runs=[(labels.get(folder, folder.name), run_id) for run_id, folder in chosen.items()],
+            names=FILES,
+            left_out=left_out,
+        )
         follow = Follow(f"state?{query}", now) if goes_on else None
         # Plots would take time from the run that is measured.
-        page = runs_page(summaries, {} if goes_on else drawings(summaries), follow=follow)
-        labels = {summary.run.folder: label for label, summary in summaries.items()}
-        return page, [labels.get(folder, folder.name) for folder in folders], left_out
+        figures = {} if goes_on else drawings(summaries)
+        return runs_page(summaries, figures, follow=follow, links=links)
 
-    page, names, left_out = _made(request, (now, query, is_active), drawn)
-    links = render(
-        "served",
-        first=next(iter(chosen)),
-        runs=list(zip(names, chosen, strict=True)),
-        names=FILES,
-        left_out=left_out,
-    )
-    return HTMLResponse(page.replace(SERVED, links, 1))
+    return HTMLResponse(_made(request, (now, query, is_active), drawn))
 
 
 def _texts(request: Request) -> Response:

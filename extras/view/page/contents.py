@@ -35,10 +35,6 @@ MOST_RUNS = 4
 """The most runs between which a page shows the differences: their number grows fast."""
 
 
-SERVED = "<!-- served -->"
-"""Where a server puts the links that only it can follow."""
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class Follow:
@@ -77,12 +73,16 @@ def _tested(summary: Summary) -> list[Row]:
 
 
 def runs_page(
-    summaries: Mapping[str, Summary], drawn: Mapping[str, Figure], *, follow: Follow | None = None
+    summaries: Mapping[str, Summary],
+    drawn: Mapping[str, Figure],
+    *,
+    follow: Follow | None = None,
+    links: str = "",
 ) -> str:
-    """Returns the page of some runs, with `SERVED` in the place of what a server adds.
+    """Returns the page of some runs.
 
     summaries: by the run's label. drawn: what `drawings` returns, or nothing.
-    follow: how it follows the run, or None if the run has ended.
+    follow: how it follows the run, or None if the run has ended. links: those of a server, as HTML.
     """
     from markupsafe import Markup
 
@@ -131,7 +131,7 @@ def runs_page(
             "rates.json": _data_url("application/json", as_json),
             **{name: _data_url("text/plain", content) for name, content in downloads.items()},
         },
-        served=Markup(SERVED),
+        links=Markup(links),
         follow=follow,
     )
 

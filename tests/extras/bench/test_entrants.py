@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -63,11 +62,8 @@ def test_a_small_model_assists_both() -> None:
 def test_a_drafter_that_a_peer_lacks_is_left_out() -> None:
     untabled = ("drafter=small_lm", "drafter.model=smollm2")
     foreign = ("drafter=small_lm", "drafter.model=/s", "drafter.vocabulary=shared")
-    for chosen, name in (
-        (("drafter=bigram",), "bigram"),
-        (untabled, "SmallLM"),
-        (foreign, "SmallLM"),
-    ):
+    choices = ((("drafter=bigram",), "bigram"), (untabled, "SmallLM"), (foreign, "SmallLM"))
+    for chosen, name in choices:
         names = [entrant.name for entrant in entrants(asked(*chosen), "/m")]
         assert names == ["outrider plain", f"outrider {name}", "transformers plain"]
     alone = entrants(asked("peers.transformers=false", "drafter=none"), "/m")
@@ -100,14 +96,9 @@ def test_peers_of_a_target_in_eight_bits_have_eight_bits_too() -> None:
         entrants(config, "/m")
 
 
-def test_a_strangers_class_of_the_same_name_is_another_drafter(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    stranger = ModuleType("stranger")
-    stranger.PromptLookup = PromptLookup  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "stranger", stranger)
+def test_a_strangers_class_of_the_same_name_is_another_drafter() -> None:
     config = asked(f"peers.vllm={sys.executable}")
-    config["drafter"] = {"_target_": "stranger.PromptLookup"}
+    config["drafter"] = {"_target_": f"{__name__}.PromptLookup"}
     names = [entrant.name for entrant in entrants(config, "/m")]
     assert names == ["outrider plain", "outrider PromptLookup", "transformers plain", "vllm plain"]
 

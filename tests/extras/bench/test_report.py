@@ -5,7 +5,7 @@ import pytest
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.extras.bench import ours
 from outrider.extras.bench.measure import Run
-from outrider.extras.bench.report import BenchResult, bench_lines, draft_costs
+from outrider.extras.bench.report import bench_lines, draft_costs
 from outrider.lab.tables.rates import ITSELF
 from outrider.testing.tiny_targets import tiny_target
 
@@ -36,5 +36,5 @@ def test_a_drafter_that_is_the_target_is_marked(monkeypatch: pytest.MonkeyPatch)
     settings = {name: name for name in (*parts, "gamma", "budget", "sampling")}
     answer = ours.start(settings)({"ask": "is_target"})
     assert answer == {"is_target": True}
-    result = BenchResult([], {}, {}, {}, [], {}, target_itself=["outrider lookup"])
-    assert bench_lines(result)[0] == f"outrider lookup: {ITSELF}"
+    facts = {"ratios": [], "drafting": {}, "target_itself": ["outrider lookup"], "curves": {}}
+    assert bench_lines(facts, [], None) == [f"outrider lookup: {ITSELF}"]

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from torch.nn.functional import silu
 from transformers import AutoModelForCausalLM
 
-from outrider import ConfigError
+from outrider import ConfigError, Drafter
 from outrider.drafters.eagle3.drafter import Eagle3
 from outrider.drafters.medusa import Medusa, MedusaNetwork
 from outrider.drafters.mtp.drafter import Mtp
@@ -30,8 +30,19 @@ def target(llama: Any) -> TransformersTarget:
     return TransformersTarget(llama())
 
 
-def no_target() -> Any:
-    raise AssertionError("no target is needed here")
+@pytest.fixture
+def export(target: TransformersTarget, tmp_path: Path) -> Any:
+    """Exports a drafter with its settings in a run, for a target or for none."""
+
+    def go(drafter: Drafter, gamma: int = 3, *, target: Any = target, **settings: Any) -> Any:
+        def made() -> Any:
+            assert target is not None, "no target is needed here"
+            return target
+
+        config = {"drafter": settings, "gamma": gamma}
+        return exported(drafter, config, made, tmp_path / "exported")
+
+    return go
 
 
 def trained(target: TransformersTarget, path: Path, ids: list[int] | None, **shape: Any) -> Any:
@@ -50,12 +61,11 @@ def trained(target: TransformersTarget, path: Path, ids: list[int] | None, **sha
     ("ids", "own"), [([0, 2, 5, 30], False), ([0, 2, 5, 30], True), (None, False), (None, True)]
 )
 def test_medusa_agrees_with_vllms_formula(
-    target: TransformersTarget, tmp_path: Path, ids: list[int] | None, own: bool
+    export: Any, target: TransformersTarget, tmp_path: Path, ids: list[int] | None, own: bool
 ) -> None:
     network = trained(target, tmp_path / "trained", ids, heads=3, blocks=2, own=own)
-    config = {"drafter": {"path": str(tmp_path / "trained")}, "gamma": 2}
-    folder = tmp_path / "exported"
-    speculative = exported(Medusa(config["drafter"]["path"]), config, lambda: target, folder)
+    path, folder = str(tmp_path / "trained"), tmp_path / "exported"
+    speculative = export(Medusa(path), 2, path=path)
     assert speculative == {"method": "medusa", "model": str(folder), "num_speculative_tokens": 2}
     written = json.loads((folder / "config.json").read_text())
     tensors = load_file(folder / "model.safetensors")
@@ -82,27 +92,23 @@ def test_medusa_agrees_with_vllms_formula(
     assert set(tensors) == (set() if own else {"lm_head.weight"})
 
 
-def test_heads_that_vllms_format_can_not_hold(target: TransformersTarget, tmp_path: Path) -> None:
-    trained(target, tmp_path / "trained", [0, 1, 2], heads=2, blocks=1, kind="hidden")
-    config = {"drafter": {"path": str(tmp_path / "trained")}, "gamma": 2}
+def test_heads_that_vllms_format_can_not_hold(
+    export: Any, target: TransformersTarget, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "trained")
+    trained(target, Path(path), [0, 1, 2], heads=2, blocks=1, kind="hidden")
     with pytest.raises(ConfigError, match="no block but the residual one"):
-        exported(Medusa(config["drafter"]["path"]), config, lambda: target, tmp_path / "exported")
+        export(Medusa(path), 2, path=path)
     assert not (tmp_path / "exported").exists()
 
 
 def test_a_student_is_exported_with_the_targets_tables(
-    target: TransformersTarget, llama: Any, tmp_path: Path
+    export: Any, target: TransformersTarget, llama: Any, tmp_path: Path
 ) -> None:
-    small = llama(seed=1, num_hidden_layers=1)
-    student.save_student(small, tmp_path / "trained")
-    folder = tmp_path / "exported"
-    config = {"drafter": {"model": str(tmp_path / "trained"), **SAME}, "gamma": 3}
-    speculative = exported(SmallLM(config["drafter"]["model"]), config, lambda: target, folder)
-    assert speculative == {
-        "method": "draft_model",
-        "model": str(folder),
-        "num_speculative_tokens": 3,
-    }
+    student.save_student(llama(seed=1, num_hidden_layers=1), tmp_path / "trained")
+    model, folder = str(tmp_path / "trained"), str(tmp_path / "exported")
+    speculative = export(SmallLM(model), model=model, **SAME)
+    assert speculative == {"method": "draft_model", "model": folder, "num_speculative_tokens": 3}
     ids = torch.tensor([[3, 4, 5]])
     auto: Any = AutoModelForCausalLM
     expected = student.read_student(tmp_path / "trained", target)(ids).logits
@@ -110,58 +116,48 @@ def test_a_student_is_exported_with_the_targets_tables(
 
 
 def test_the_student_of_smollm2_is_small_lms_default(
-    target: TransformersTarget, llama: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    export: Any, llama: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     student.save_student(llama(seed=1, num_hidden_layers=1), tmp_path / "trained")
+    assert export(SmallLM(), model=None, layers=None, **SAME) is None  # of another target
     monkeypatch.setattr(weights, "is_smollm2", lambda _: True)
     monkeypatch.setattr(weights, "built_in", lambda _: tmp_path / "trained")
-    config = {"drafter": {"model": None, "layers": None, **SAME}, "gamma": 3}
-    speculative = exported(SmallLM(), config, lambda: target, tmp_path / "exported")
+    speculative = export(SmallLM(), model=None, layers=None, **SAME)
     assert speculative["model"] == str(tmp_path / "exported")
     assert (tmp_path / "exported" / "model.safetensors").is_file()
 
 
-def test_folders_that_vllm_reads_unchanged(tmp_path: Path, folder: Path) -> None:
-    config: dict[str, Any] = {"drafter": {"path": None}, "gamma": 4}
-    speculative = exported(Eagle3(), config, no_target, tmp_path / "exported")
+def test_folders_that_vllm_reads_unchanged(export: Any, tmp_path: Path, folder: Path) -> None:
+    speculative = export(Eagle3(), target=None, path=None)
     assert speculative["method"] == "eagle3" and Path(speculative["model"]).name == "eagle3"
     for model in (str(folder), "some/model"):
-        config = {"drafter": {"model": model, **SAME}, "gamma": 4}
-        speculative = exported(SmallLM(model), config, no_target, tmp_path / "exported")
+        speculative = export(SmallLM(model), 4, target=None, model=model, **SAME)
         assert speculative == {"method": "draft_model", "model": model, "num_speculative_tokens": 4}
     assert not (tmp_path / "exported").exists()
 
 
-def test_drafters_that_vllm_does_not_have(target: TransformersTarget, tmp_path: Path) -> None:
-    first_layers = {"drafter": {"model": None, "layers": 3, **SAME}, "gamma": 4}
-    assert exported(SmallLM(layers=3), first_layers, no_target, tmp_path) is None
-    config = {"drafter": {"model": None, "layers": None, **SAME}, "gamma": 4}
-    assert exported(SmallLM(), config, lambda: target, tmp_path) is None
-    assert exported(PromptLookup(), config, no_target, tmp_path) is None
+def test_drafters_that_vllm_does_not_have(export: Any) -> None:
+    assert export(SmallLM(layers=3), target=None, model=None, layers=3, **SAME) is None
+    assert export(PromptLookup(), target=None) is None
     foreign = {"model": "some/model", "layers": None, "vocabulary": "shared"}
     drafter = SmallLM("some/model", vocabulary="shared")
-    assert exported(drafter, {"drafter": foreign, "gamma": 4}, no_target, tmp_path) is None
+    assert export(drafter, target=None, **foreign) is None
 
 
 def test_parallel_models_are_draft_models_that_vllm_runs_in_one_pass(
-    words: Any, llama: Any, tmp_path: Path
+    export: Any, words: Any, llama: Any, tmp_path: Path
 ) -> None:
     target = TransformersTarget(llama(vocab_size=40), words)
     student.save_student(llama(seed=1, vocab_size=40), tmp_path / "trained", mask=torch.ones(16))
     folder = tmp_path / "exported"
     parallel = {"method": "draft_model", "num_speculative_tokens": 3, "parallel_drafting": True}
     for name, model in ((str(tmp_path / "trained"), str(folder)), ("amd/PARD-1B", "amd/PARD-1B")):
-        config = {"drafter": {"model": name}, "gamma": 3}
-        assert exported(Pard(name), config, lambda: target, folder) == parallel | {"model": model}
+        assert export(Pard(name), target=target, model=name) == parallel | {"model": model}
     assert json.loads((folder / "config.json").read_text())["pard_token"] == len(words)
 
 
-def test_a_layer_for_prediction_is_the_targets_own_or_stitched_to_it(
-    llama: Any, tmp_path: Path
-) -> None:
-    config = {"drafter": {"path": None}, "gamma": 2}
-    own = exported(Mtp(), config, no_target, tmp_path / "exported")
+def test_a_layer_for_prediction_is_the_targets_own_or_stitched_to_it(export: Any) -> None:
+    own = export(Mtp(), 2, target=None, path=None)
     assert own == {"method": "mtp", "num_speculative_tokens": 2}
-    config["drafter"] = {"path": "untrained"}
     with pytest.raises(ConfigError, match=r"engines have no layer .* of llama: expected deep"):
-        exported(Mtp("untrained"), config, lambda: TransformersTarget(llama()), tmp_path / "x")
+        export(Mtp("untrained"), path="untrained")

@@ -1,13 +1,9 @@
-"""The table and the profile of a served drafter's counts."""
-
-from pathlib import Path
-from typing import Any
+"""The table of a served drafter's counts, and what they say of its acceptance."""
 
 import pytest
 from rich.console import Console
-from tiny.profile_rules import checked
 
-from outrider.extras.serving.serve_report import Comparison, acceptance_of, table, write_profile
+from outrider.extras.serving.serve_report import Comparison, acceptance_of, table
 from outrider.extras.serving.vllm_server import Drafted
 
 
@@ -33,23 +29,3 @@ def test_counters_by_position_are_rates_and_lengths() -> None:
     assert found.conditional_accept_rates == pytest.approx((7 / 10, 4 / 7, 1 / 4, 0))
     assert found.mean_acceptance_length_per_request is None
     assert acceptance_of(Drafted(10, 30, 12), gamma=4) is None
-
-
-EAGLE = {"_target_": "outrider.drafters.eagle3.Eagle3", "path": "/models/org/drafter"}
-BLOCK = {"_target_": "outrider.drafters.dflash.DFlash", "path": "untrained"}
-
-
-@pytest.mark.parametrize(
-    ("drafter", "method", "lengths"), [(EAGLE, "eagle3", [1, 2, 3]), (BLOCK, "dflash", [3])]
-)
-def test_the_profile_follows_the_rules(
-    drafter: Any, method: str, lengths: list[int], tmp_path: Path
-) -> None:
-    settings = {"gamma": 3, "target": {"model": "/models/org/large"}, "drafter": drafter}
-    write_profile("mine", COUNTS, settings, {"engine": "vllm 0.32.0"}, folder=tmp_path)
-    content = checked(tmp_path / "profiles" / "mine" / "speculation_profile.json")
-    assert content["mean_accept_length"] == pytest.approx(2.2)
-    assert list(map(int, content["accept_length_by_k"])) == lengths
-    assert (content["method"], content["target_model"]) == (method, {"name": "org/large"})
-    write_profile("none", Drafted(), settings, {}, folder=tmp_path)
-    assert not (tmp_path / "profiles" / "none").exists()

@@ -13,17 +13,9 @@ from tiny.drafters import Watches
 from outrider import ConfigError, Context, Drafter, Pen
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.ngram import bigram
-from outrider.drafters.none import NoDraft
 from outrider.drafters.parts.texts.ngrams import NGramTable
 from outrider.drafters.prompt_lookup import PromptLookup
-from outrider.extras.serving.vllm import (
-    PATIENCE,
-    VARIABLE,
-    OutriderProposer,
-    Request,
-    Requests,
-    Row,
-)
+from outrider.extras.serving.vllm import PATIENCE, VARIABLE, OutriderProposer
 
 LONGEST = 32
 
@@ -108,10 +100,13 @@ def test_a_draft_ends_where_the_model_does() -> None:
 
 
 class Fragile(Drafter):
-    """Fails on a text that begins with 13."""
+    """Fails on a text that begins with 13, and ever after."""
+
+    broken = False
 
     def propose(self, context: Context, pen: Pen) -> None:
-        if context.tokens[0] == 13:
+        self.broken = self.broken or context.tokens[0] == 13
+        if self.broken:
             raise RuntimeError("bad luck")
         pen.write(4)
 
@@ -126,6 +121,10 @@ def test_a_failure_costs_only_that_request_its_drafts(caplog: Any) -> None:
     assert caplog.text.count("drafter Fragile of no plugin failed") == 1
     assert "bad luck" in caplog.text
     assert "failed: this request goes on without drafts" in caplog.text
+    for _ in range(PATIENCE):
+        call(served, [])
+    assert call(served, [[1, 9], [13]]) == [[4], []]  # no drafter that failed is lent again
+    assert call(served, [[1, 9, 2], [2]]) == [[4], [4]]
 
 
 @pytest.mark.parametrize(
@@ -151,52 +150,14 @@ def test_the_drafter_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch)
         OutriderProposer(config())
 
 
-def row(*ids: int) -> Row:
-    return np.array(ids, dtype=np.int32)
-
-
-def test_a_request_leads_to_rows_that_begin_with_its_text() -> None:
-    request = Request()
-    request.grow(row(1, 2, 300))
-    assert list(request.context.tokens) == [1, 2, 300]
-    assert request.leads_to(row(1, 2, 300)) and request.leads_to(row(1, 2, 300, 4))
-    for other in (row(1, 2), row(1, 2, 3), row(9, 2, 300, 4), row(1, 9, 300)):
-        assert not request.leads_to(other)
-    request.grow(row(1, 2, 300, 4))
-    assert request.ids == [1, 2, 300, 4]
-    assert not request.leads_to(row(1, 2, 300))
-
-
-def test_rows_that_move_pause_and_end() -> None:
-    made: list[Drafter] = []
-
-    def make() -> Drafter:
-        made.append(NoDraft())
-        return made[-1]
-
-    requests = Requests(make)
-    one, other = requests.follow([row(1), row(2)])
-    assert requests.drafter(one) is requests.drafter(one) is made[0]
-    assert requests.drafter(other) is made[1]
-    assert requests.follow([row(2, 5), row(1, 5)]) == [other, one]
-    for _ in range(PATIENCE - 1):
-        (same,) = requests.follow([row(1, 5)])
-        assert same is one
-    assert requests.follow([row(2, 5, 6)]) == [other]  # it was missing, but not for too long
+def test_rows_that_move_pause_and_end(made: list[Counting]) -> None:
+    served = proposer(Counting)
+    assert call(served, [[1], [2]]) == [[1], [1]]
+    assert call(served, [[2, 5], [1, 5]]) == [[2], [2]]
+    for turn in range(1, PATIENCE):
+        assert call(served, [[1, 5]]) == [[2 + turn]]
+    assert call(served, [[2, 5, 6]]) == [[3]]  # it was missing, but not for too long
     for _ in range(PATIENCE):
-        requests.follow([])
-    assert len(requests.follow([row(1, 5, 6), row(3)])) == 2
-    assert requests.drafter(requests.follow([row(3, 4)])[0]) in made
+        call(served, [])
+    assert call(served, [[1, 5, 6], [3]]) in ([[PATIENCE + 2], [4]], [[4], [PATIENCE + 2]])
     assert len(made) == 2
-
-
-def test_a_failed_drafter_is_not_lent_again() -> None:
-    requests = Requests(NoDraft)
-    (request,) = requests.follow([row(1)])
-    failed = requests.drafter(request)
-    requests.give_up(request)
-    assert request.failed
-    for _ in range(PATIENCE + 1):
-        requests.follow([])
-    (another,) = requests.follow([row(1)])
-    assert not another.failed and requests.drafter(another) is not failed

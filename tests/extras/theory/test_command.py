@@ -1,5 +1,6 @@
 """`outrider theory` prints the papers' own numbers."""
 
+import json
 import math
 import re
 from pathlib import Path
@@ -11,53 +12,29 @@ from outrider import theory as formulas
 from outrider.extras.theory.command import predictions
 
 
-def rows(printed: str) -> list[list[float]]:
-    """Returns the numbers of each row of the table."""
-    lines = [line.split() for line in printed.splitlines()]
-    return [
-        [float(cell) for cell in line]
-        for line in lines
-        if line and line[0].replace(".", "").isdigit()
-    ]
-
-
-def figures(printed: str) -> list[float]:
-    """Returns the figure of each line, of those that a single setting has."""
-    return [
-        float(figure) for figure in re.findall(r"^\S.*?  +([\d.]+)(?:  |$)", printed, re.MULTILINE)
-    ]
-
-
 def test_a_line_a_figure_is_printed_for_one_setting(run: Any, tmp_path: Path) -> None:
-    out = run.done("theory", "alpha=.7", "gamma=5", "c=.05")
-    row = figures(out)
-    tokens = sum(0.7**i for i in range(6))
-    best = formulas.optimal_gamma(0.7, 0.05)
-    assert row[:3] == [0.7, 5, 0.05]
-    assert row[3:] == pytest.approx(
-        [
-            tokens,
-            tokens / 6,
-            tokens / 1.25,
-            best,
-            formulas.walltime_improvement(0.7, best, 0.05),
-            1.7 / 1.05,
-            1 / (0.3 + 0.05 * 0.7),
-        ],
-        abs=6e-4,
-    )
+    words = ("theory", "alpha=.7", "gamma=5", "c=.05")
+    (row,) = json.loads(run.done(*words, "--json"))
+    tokens, best = sum(0.7**i for i in range(6)), formulas.optimal_gamma(0.7, 0.05)
+    with_best = formulas.walltime_improvement(0.7, best, 0.05)
+    speedups = [tokens / 1.25, best, with_best, 1.7 / 1.05, 1 / (0.3 + 0.05 * 0.7)]
+    assert [*row.values()] == pytest.approx([0.7, 5, 0.05, tokens, tokens / 6, *speedups])
+    out = run.done(*words)
+    printed = re.findall(r"^\S.*?  +([\d.]+)(?:  |$)", out, re.MULTILINE)
+    assert [*map(float, printed)] == pytest.approx([*row.values()], abs=6e-4)
     assert "Theorem 3.8" in out and "Theorem 3.11" not in out
     assert not list(tmp_path.iterdir())  # nothing is saved
 
 
 def test_lists_make_rows_and_c_hat_a_column(run: Any) -> None:
     """Table 1 of Leviathan et al.: operations and speedup at c = c_hat = 0."""
-    out = run.done("theory", "alpha=[.8,.9]", "gamma=[2,5]", "c=0", "c_hat=0")
-    table = rows(out)
-    assert [row[:2] for row in table] == [[0.8, 2], [0.8, 5], [0.9, 2], [0.9, 5]]
-    assert table[0][-1] == pytest.approx(1.23, abs=0.0051)
-    assert table[1][-1] == pytest.approx(1.63, abs=0.0051)
-    assert table[1][5] == pytest.approx(3.69, abs=0.0051)
+    words = ("theory", "alpha=[.8,.9]", "gamma=[2,5]", "c=0", "c_hat=0")
+    table, out = json.loads(run.done(*words, "--json")), run.done(*words)
+    pairs = [(row["alpha"], row["gamma"]) for row in table]
+    assert pairs == [(0.8, 2), (0.8, 5), (0.9, 2), (0.9, 5)]
+    assert [row["operations"] for row in table[:2]] == pytest.approx([1.23, 1.63], abs=0.0051)
+    assert table[1]["speedup"] == pytest.approx(3.69, abs=0.0051)
+    assert all(f"{row['operations']:.3f}" in out for row in table)
     assert "c_hat=0 (Theorem 3.11)" in out
 
 

@@ -12,7 +12,7 @@ from outrider.drafters.dflash.drafter import DFlash
 from outrider.drafters.dflash.network import DFlashNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training.calibration import (
-    Outcomes,
+    FIELDS,
     calibrated,
     calibration_error,
     cross_entropy,
@@ -21,14 +21,15 @@ from outrider.extras.training.calibration import (
 from outrider.targets.transformers import TransformersTarget
 
 
-def tokens_made_by(count: int, *pairs: tuple[float, float]) -> Outcomes:
+def tokens_made_by(count: int, *pairs: tuple[float, float]) -> Any:
     """Returns `count` tokens at each place, accepted as often as its pair makes of the logit."""
     random = np.random.default_rng(0)
     places = np.repeat(np.arange(len(pairs)), count)
     logits = random.normal(size=len(places))
     chances = expit(logits * np.array(pairs)[places, 0] + np.array(pairs)[places, 1])
     halves = np.arange(len(places)) % 2
-    return Outcomes(halves, places, logits, random.random(len(places)) < chances)
+    accepted = random.random(len(places)) < chances
+    return np.rec.fromarrays([halves, places, logits, accepted], names=FIELDS)
 
 
 def test_the_pairs_that_made_the_tokens_are_found() -> None:
@@ -51,7 +52,7 @@ def test_a_place_without_tokens_stays_as_it_is() -> None:
 
 @pytest.mark.parametrize("accepted", [True, False])
 def test_a_place_where_all_is_accepted_or_rejected_has_a_finite_fit(accepted: bool) -> None:
-    tokens = Outcomes(np.zeros(9, int), np.zeros(9, int), np.full(9, 0.3), np.full(9, accepted))
+    tokens = np.rec.fromrecords([(0, 0, 0.3, accepted)] * 9, names=FIELDS)
     ((factor, added),) = fitted(tokens, 1)
     assert bool(factor * 0.3 + added > 0.3) is accepted and abs(added) < 5
 

@@ -16,13 +16,8 @@ SMALL = [
     "recipe.texts=12", "recipe.held_out=2", "max_new_tokens=12", "recipe.schedule.epochs=1",
     "recipe.schedule.batch=4", "recipe.schedule.evaluate=3",
 ]  # fmt: skip
-KINDS = {
-    "medusa": [],
-    "eagle3": ["recipe.options.steps=2"],
-    "small_lm": ["recipe.options.layers=2"],
-    "dflash": ["recipe.options.block=4", "recipe.options.decoders=1", "recipe.options.anchors=4"],
-}
-"""A family of each kind, and its options: heads, layers, whole models, and blocks."""
+KINDS = {"medusa": [], "small_lm": ["recipe.options.layers=2"]}
+"""A family of each kind, and its options: a network on states, and a whole model."""
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from outrider import ConfigError
 from outrider.data.prompts import Prompt
 from outrider.extras.training.identity import FILE, begin, finish, identity, unfinished
 from outrider.extras.training.progress import CHECKPOINT
-from outrider.extras.training.states import compute_states
 from outrider.targets.tabular import TabularTarget
 
 PROMPTS = [Prompt("1", "x", ("the cat",))]
@@ -48,20 +46,6 @@ def test_the_newest_unfinished_run_is_found(target: Any, tmp_path: Path) -> None
     assert unfinished(tmp_path, {**facts, "gamma": 3}) is None
     finish(tmp_path / "a")
     assert unfinished(tmp_path, facts) is None
-
-
-def test_states_of_another_target_are_computed_again(
-    llama: Any, words: Any, texts: Any, tmp_path: Path, console: Any
-) -> None:
-    from outrider.targets.transformers import TransformersTarget
-
-    def states(seed: int) -> Any:
-        target = TransformersTarget(llama(seed), words)
-        examples = compute_states(target, texts[:3], ["hidden_states"], tmp_path, console)
-        return next(examples.batches(3, 0)).states["hidden_states"]
-
-    assert not torch.equal(states(0), states(1))
-    assert torch.equal(states(1), states(1))
 
 
 @pytest.fixture

@@ -36,25 +36,7 @@ def test_a_checkpoint_of_a_gpu_is_read_without_one(
     assert torch.equal(again.weight, network.weight)
 
 
-def test_a_checkpoint_that_can_not_be_written_leaves_the_one_before(
-    progress: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = progress()
-    first.step, first.losses = 1, [1.0]
-    first.record({"held_out": 1.0})
-
-    def full(_: Any, path: Path) -> None:
-        path.write_bytes(b"half")
-        raise RuntimeError("file write failed")
-
-    monkeypatch.setattr(torch, "save", full)
-    first.losses = [1.0]
-    with pytest.raises(OSError, match="the disk may be full"):
-        first.record({"held_out": 0.5})
-    assert progress().step == 1
-
-
-@pytest.mark.parametrize("damage", ["cut", "text", "other"])
+@pytest.mark.parametrize("damage", ["cut", "other"])
 def test_a_damaged_checkpoint_is_one_line(progress: Any, tmp_path: Path, damage: str) -> None:
     first = progress()
     first.losses = [1.0]
@@ -62,8 +44,6 @@ def test_a_damaged_checkpoint_is_one_line(progress: Any, tmp_path: Path, damage:
     path = tmp_path / CHECKPOINT
     if damage == "cut":
         path.write_bytes(path.read_bytes()[:-200])
-    elif damage == "text":
-        path.write_text("no checkpoint")
     else:
         torch.save({"facts": {}}, path)
     with pytest.raises(ConfigError, match=r"checkpoint\.pt: (damaged|expected a ch)") as caught:

@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from outrider.extras.training.states import compute_states
 from outrider.targets.passes.cached_model import HIDDEN
+from outrider.targets.transformers import TransformersTarget
 
 
 def test_the_states_are_the_targets(examples: Any, texts: Any, target: Any) -> None:
@@ -32,15 +34,18 @@ def test_the_seed_decides_the_order(examples: Any) -> None:
     assert orders[0] == orders[1] != orders[2]
 
 
-def test_files_of_other_texts_or_without_a_state_are_computed_again(
-    examples: Any, texts: Any, target: Any, tmp_path: Path, console: Any
+@pytest.mark.usefixtures("examples")
+def test_files_of_other_texts_weights_or_states_are_computed_again(
+    texts: Any, target: Any, llama: Any, tmp_path: Path, console: Any
 ) -> None:
-    path = tmp_path / "states" / "states-00000.safetensors"
-    before = path.read_bytes()
-    compute_states(target, texts, [HIDDEN], tmp_path / "states", console)
-    assert path.read_bytes() == before  # it has more than that
-    compute_states(target, texts[1:], [HIDDEN], tmp_path / "states", console)
-    fewer = path.read_bytes()
-    assert fewer != before
-    compute_states(target, texts[1:], [HIDDEN, f"{HIDDEN}.2"], tmp_path / "states", console)
-    assert path.read_bytes() != fewer
+    path, state = tmp_path / "states" / "states-00000.safetensors", f"{HIDDEN}.2"
+    contents = [path.read_bytes()]
+    for reader, some, names in (
+        (target, texts, [HIDDEN]),  # it has more than that
+        (target, texts[1:], [HIDDEN]),
+        (target, texts[1:], [HIDDEN, state]),
+        (TransformersTarget(llama(1)), texts[1:], [HIDDEN, state]),
+    ):
+        compute_states(reader, some, names, tmp_path / "states", console)
+        contents.append(path.read_bytes())
+    assert contents[0] == contents[1] and len(set(contents)) == 4

@@ -17,11 +17,8 @@ from outrider.lab.runs.run import SCHEMA
 from outrider.lab.runs.summary import Summary
 
 
-@pytest.mark.parametrize("protocol", ["overlap", "decode", "both"])
-def test_parquet_adds_up_to_the_rows(
-    run_in: Callable[..., Any], tmp_path: Path, protocol: str
-) -> None:
-    run = run_in(tmp_path, protocol=protocol, temperature=1.0).run
+def test_parquet_adds_up_to_the_rows(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    run = run_in(tmp_path, temperature=1.0).run
     write_json(Summary(run), tmp_path)
     Tables().end({"": Summary(run)}, tmp_path)
     report = json.loads((tmp_path / "comparison.json").read_text())
@@ -32,18 +29,15 @@ def test_parquet_adds_up_to_the_rows(
     assert report["prompts"] == ["a", "b", "c", "d"]
     for row in report["rows"]:
         own_rows = [entry for entry in table if entry["drafter"] == row["drafter"]]
-        if protocol != "decode":
-            beta = sum(entry["overlap_beta"][0] for entry in own_rows)
-            prefixes = sum(entry["overlap_prefixes"][0] for entry in own_rows)
-            assert row["alpha"] == pytest.approx(beta / prefixes)
-        if protocol != "overlap":
-            for name, count in row["counts"].items():
-                assert sum(entry[name] for entry in own_rows) == count
-            steps = [entry for entry in rounds if entry["drafter"] == row["drafter"]]
-            assert len(steps) == row["counts"]["rounds"]
-            assert sum(entry["accepted"] for entry in steps) == row["counts"]["accepted"]
-            assert any(entry["text"] for entry in own_rows)
-    assert bool(rounds) == (protocol != "overlap")
+        beta = sum(entry["overlap_beta"][0] for entry in own_rows)
+        prefixes = sum(entry["overlap_prefixes"][0] for entry in own_rows)
+        assert row["alpha"] == pytest.approx(beta / prefixes)
+        for name, count in row["counts"].items():
+            assert sum(entry[name] for entry in own_rows) == count
+        steps = [entry for entry in rounds if entry["drafter"] == row["drafter"]]
+        assert len(steps) == row["counts"]["rounds"]
+        assert sum(entry["accepted"] for entry in steps) == row["counts"]["accepted"]
+        assert any(entry["text"] for entry in own_rows)
 
 
 def test_tables_of_all_runs_have_the_same_columns(

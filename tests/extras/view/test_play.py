@@ -5,7 +5,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -61,10 +61,7 @@ def address(player: Player, serve: Callable[..., str]) -> str:
 
 
 @pytest.fixture
-def opened(browser: Any, address: str) -> Iterator[Callable[..., Page]]:
-    # Browsers ask for an icon by themselves.
-    opener = Opener(browser, ignored=("favicon", "404"))
-
+def opened(opener: Opener, address: str) -> Callable[..., Page]:
     def go() -> Page:
         page = opener.enter(address)
         page.get_by_role("link", name="Playground").click()
@@ -73,8 +70,7 @@ def opened(browser: Any, address: str) -> Iterator[Callable[..., Page]]:
         page.locator("[name=beside]").select_option("")
         return page
 
-    yield go
-    opener.close()
+    return go
 
 
 def write(page: Page, status: str) -> None:

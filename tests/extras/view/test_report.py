@@ -26,15 +26,13 @@ def report(whole_run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def opened(browser: Any, report: Path) -> Iterator[Callable[..., Page]]:
+def opened(opener: Opener, report: Path) -> Callable[..., Page]:
     """Opens the report, or another page, for a test that changes it."""
-    opener = Opener(browser)
 
     def go(width: int = 1280, path: Path = report, scheme: str = "light") -> Page:
         return opener(path.as_uri(), width, scheme)
 
-    yield go
-    opener.close()
+    return go
 
 
 @pytest.fixture(scope="module")

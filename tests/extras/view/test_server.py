@@ -3,7 +3,7 @@
 import io
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -70,12 +70,9 @@ def cut(folder: Path, lines: int) -> list[str]:
 
 
 @pytest.fixture
-def opened(browser: Any, served: Served) -> Iterator[Callable[..., Page]]:
-    # Browsers ask for an icon by themselves.
-    opener = Opener(browser, ignored=("favicon", "404"))
+def opened(opener: Opener, served: Served) -> Callable[..., Page]:
     opener.enter(served.address)
-    yield lambda path="": opener(served.address + path)
-    opener.close()
+    return lambda path="": opener(served.address + path)
 
 
 @pytest.mark.parametrize("headers", [{"Cookie": ""}, {"Cookie": "outrider-{port}=wrong"}])
@@ -208,13 +205,12 @@ def test_the_list_names_a_drafter_that_failed(
 
 
 def test_the_jobs_of_a_sweep_are_one_line_of_the_list(
-    browser: Any, whole_run: Run, serve: Callable[..., str], tmp_path: Path
+    opener: Opener, whole_run: Run, serve: Callable[..., str], tmp_path: Path
 ) -> None:
     for number in "012":
         shutil.copytree(whole_run.folder, tmp_path / "sweep" / number)
     (tmp_path / "sweep" / "multirun.yaml").touch()
     shutil.copytree(whole_run.folder, tmp_path / "alone")
-    opener = Opener(browser, ignored=("favicon", "404"))
     page = opener.enter(serve(app([tmp_path], "secret")))
     assert "4 runs" in page.inner_text("main")
     lines = page.locator("#runs tbody tr")
@@ -225,7 +221,6 @@ def test_the_jobs_of_a_sweep_are_one_line_of_the_list(
     assert line.locator("details a").first.inner_text() == "0: gamma 3, temperature 0.0"
     line.locator("a").first.click()
     expect(page.locator("#rates tbody tr")).to_have_count(9)
-    opener.close()
 
 
 def test_files_are_made_of_unfinished_runs_too(served: Served) -> None:
