@@ -40,29 +40,26 @@ def exported(
     Raises `ConfigError` if vLLM's format can't hold the weights.
     """
     settings, gamma = config["drafter"], int(config["gamma"])
+    found: dict[str, Any]
     if isinstance(drafter, Eagle3):  # the folder already has vLLM's format
-        method, model = "eagle3", str(weights.folder("eagle3", settings["path"]))
+        found = {"method": "eagle3", "model": str(weights.folder("eagle3", settings["path"]))}
     elif isinstance(drafter, Medusa):
         _write_medusa(MedusaNetwork.load(settings["path"], target()), gamma, folder)
-        method, model = "medusa", str(folder)
+        found = {"method": "medusa", "model": str(folder)}
     elif isinstance(drafter, SmallLM) and (name := _small_name(settings, target)) is not None:
-        method, model = "draft_model", _whole(name, target, folder, write_small_model)
+        found = {"method": "draft_model", "model": _whole(name, target, folder, write_small_model)}
     elif isinstance(drafter, Pard) and isinstance(name := settings["model"], str):
-        method, model = "draft_model", _whole(name, target, folder, write_parallel_model)
-        return _config(method, model, gamma) | {"parallel_drafting": True}
-    elif isinstance(drafter, Mtp) and settings["path"] is None:  # the target has a layer
-        return {"method": "mtp", "num_speculative_tokens": gamma}
+        model = _whole(name, target, folder, write_parallel_model)
+        found = {"method": "draft_model", "model": model, "parallel_drafting": True}
     elif isinstance(drafter, Mtp):
-        made = target()
-        write_stitched(MtpNetwork.load(settings["path"], made), made, folder)
-        method, model = "mtp", str(folder)
+        found = {"method": "mtp"}
+        if settings["path"] is not None:  # otherwise the target has a layer
+            made = target()
+            write_stitched(MtpNetwork.load(settings["path"], made), made, folder)
+            found["model"] = str(folder)
     else:
         return None
-    return _config(method, model, gamma)
-
-
-def _config(method: str, model: str, gamma: int) -> dict[str, Any]:
-    return {"method": method, "model": model, "num_speculative_tokens": gamma}
+    return found | {"num_speculative_tokens": gamma}
 
 
 def _small_name(settings: Mapping[str, Any], target: Callable[[], Target]) -> str | None:

@@ -184,14 +184,10 @@ class OutriderProposer:
     def _new_drafter(self) -> Drafter:
         drafter = self._make()
         name = type(drafter).__name__
-        if missing := sorted(drafter.needs - self._target.offers):
-            raise ConfigError(
-                f"drafter {name} needs {', '.join(missing)}: inside vLLM a drafter sees only tokens"
-            )
-        if drafter.trees or drafter.asks:
-            raise ConfigError(f"drafter {name} writes trees: vLLM takes only chains")
-        if drafter.observes:
-            raise ConfigError(f"drafter {name} observes: inside vLLM a drafter sees only tokens")
+        is_foreign = drafter.needs - self._target.offers or drafter.observes
+        if is_foreign or drafter.trees or drafter.asks:
+            expected = "one that writes chains, and needs no more than tokens"
+            raise ConfigError(f"drafter {name} can't go into vLLM: expected {expected}")
         drafter.bind(self._target)
         entries = installed().of("drafter").values()
         owners = (entry.distribution for entry in entries if entry.product is type(drafter))

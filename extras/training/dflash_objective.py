@@ -38,25 +38,15 @@ class DFlashObjective(Objective):
     """DFlash (2602.06036, section 4.2): fills some blocks of each text.
 
     A block begins with a token of the text, its anchor, and masks follow. It sees the target's
-    states before the anchor, and all of its own tokens, as in a draft.
+    states before the anchor, and all of its own tokens, as in a draft. A corrector is shown the
+    text's own tokens. A confidence head learns the acceptance by cross entropy (DSpark,
+    2607.05147). JetSpec (2606.18394) is `causal` and `soft`. `decay` is that of Equation 4.
 
-    block: the number of tokens in a block.
-    decoders: the number of decoder layers.
-    layers, inner: as for `Eagle3Objective`.
-    anchors: the number of blocks in each text, at random positions.
-    decay: the factor on the loss from each position of a block to the next (Equation 4).
     smoothing: weights each position by what is expected to be accepted from it on instead (D-PACE,
         2605.18810). 0 takes the acceptance as it is, and 1 all tokens as accepted.
     verified: the weight, beside the loss, of minus the tokens that block verification accepts of a
         block; its gradient is that of the least probability ratio of the tokens so far.
-    soft: whether to learn the target's distributions; if not, its tokens, as published.
-    corrector, rank, candidates: the fields of `CorrectorConfig`; without a corrector, the tokens of
-        a block don't depend on each other. It is shown the text's own tokens.
-    causal, convolved: the fields of `DFlashConfig`. JetSpec (2606.18394) is `causal` and `soft`.
-    confident: whether there is a confidence head, which learns the acceptance at each place by
-        cross entropy (DSpark, 2607.05147). `CalibrationRecipe` calibrates it.
-    backbone: a folder with a trained network of the same sizes to begin with; what it lacks begins
-        with random weights. Defaults to random weights for all.
+    backbone: of the same sizes; what it lacks begins with random weights.
 
     Raises `ConfigError` in `learner` if the backbone does not fit.
     """

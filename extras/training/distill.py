@@ -33,12 +33,8 @@ from outrider.targets.passes.placement import home
 class DistillationObjective(Objective):
     """DistillSpec (2310.08461, section 3): the divergence from the target's distributions.
 
-    model: a folder or hub id to start from. None starts from the target's first `layers` layers;
-        the embeddings and the head then stay the target's, and are not saved.
-    divergence: a name in `outrider.extras.training.losses.DIVERGENCES`.
-    on_policy: whether the student writes the texts, anew in each step; if not, the target does.
-    share: the share of the positions that each step learns from. The head is most of a small
-        model's work.
+    Where it starts from the target's first layers, the embeddings and the head stay the target's,
+    and are not saved. The head is most of a small model's work, which a `share` below 1 spares.
 
     With a vocabulary of its own, the student writes those tokens alone, and learns the target's
     distributions over them where the likeliest token is one of them.

@@ -153,12 +153,7 @@ class EagleObjective(Objective):
 @final
 @dataclass(frozen=True, slots=True)
 class Eagle3Objective(Objective):
-    """EAGLE-3 (2503.01840, section 3.2): the network reads its own output, as when it drafts.
-
-    steps, decay: see `Unrolling`.
-    layers: the target's states that it reads. Defaults to a low, a middle and a high one.
-    inner: the width of its feed-forward layer. Defaults to the target's.
-    """
+    """EAGLE-3 (2503.01840, section 3.2): the network reads its own output, as when it drafts."""
 
     steps: int = 7
     decay: float = 0.8
@@ -182,8 +177,6 @@ class MtpObjective(Objective):
     """A layer for multi-token prediction, for a target without one (2412.19437, section 2.2).
 
     It learns the target's distributions, also from its own output, since it drafts all tokens.
-
-    steps, decay: see `Unrolling`.
     """
 
     steps: int = 3

@@ -25,12 +25,7 @@ from outrider.targets.passes.first_layers import depth
 @final
 @dataclass(frozen=True, slots=True)
 class MedusaObjective(Objective):
-    """Medusa-1 (2401.10774, section 2.2.1): the summed cross entropy of the heads.
-
-    heads, blocks, kind, own: of the network, see `MedusaNetwork`.
-    soft: whether to learn the target's distributions; if not, its tokens.
-    share: the share of the positions that each step learns from.
-    """
+    """Medusa-1 (2401.10774, section 2.2.1): the summed cross entropy of the heads."""
 
     heads: int = 4
     blocks: int = 1
@@ -64,8 +59,6 @@ class StagedObjective(Objective):
     """The summed cross entropy of a network's stages, each of which reads the text's own tokens.
 
     Further fields are of the network, `family`, except for `steps`: how many stages learn.
-
-    soft, share: as for Medusa.
     """
 
     family: ClassVar[type[StagedNetwork]]
@@ -137,9 +130,6 @@ class ReDrafterObjective(StagedObjective):
 @dataclass(frozen=True, slots=True)
 class ExitObjective(Objective):
     """Kangaroo (2404.18911): the cross entropy with the target's distributions.
-
-    layers: how many of the target's layers lie below the adapter.
-    soft, share: as for Medusa.
 
     Raises `ConfigError` in `learner` if the target has no more than `layers` layers.
     """

@@ -76,7 +76,7 @@ class Setup:
 
 
 class Objective(ABC):
-    """A family's way of learning; its fields are the recipe's `options`."""
+    """A family's way of learning; its fields are the recipe's `options`, which `conf/` explains."""
 
     @abstractmethod
     def learner(self, setup: Setup) -> Learner:

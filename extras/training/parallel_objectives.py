@@ -106,11 +106,7 @@ class MaskedStudent(nn.Module):
 class ParallelObjective(Objective):
     """PARD (2504.18583, section 3): the divergence from the target's distributions.
 
-    layers: how many of the target's layers to start from. The embeddings and the head stay the
-        target's, and are not saved.
-    depth: how many tokens to predict in a pass.
-    retain: the share of the masks that stays from each depth to the next; fewer cost less.
-    divergence, share: as for `DistillationObjective`.
+    The embeddings and the head stay the target's, and are not saved.
 
     Raises `ConfigError` in `learner` if the vocabulary is not the target's whole one, or the target
     has no more than `layers` layers.
@@ -153,13 +149,7 @@ class ParallelObjective(Objective):
 @checked("recipe.options")
 @dataclass(frozen=True, slots=True)
 class PEagleObjective(Objective):
-    """P-EAGLE (2602.01469, section 3): the target's distributions, at all positions of a draft.
-
-    depth: how many tokens to predict in a pass.
-    retain: the share of the masks that stays from each depth to the next; fewer cost less.
-    decoders: the number of decoder layers.
-    layers, inner: as for `Eagle3Objective`.
-    """
+    """P-EAGLE (2602.01469, section 3): the target's distributions, at all positions of a draft."""
 
     depth: Count = 8
     retain: Kept = 0.7

@@ -153,11 +153,8 @@ def masked_text(ids: Any, mask: Any, where: str, size: int) -> Text:
         is_valid = isinstance(values, list) and all(is_int(x) and 0 <= x < bound for x in values)
         expected = f"a list of whole numbers from 0 to {bound - 1}"
         require(is_valid, f"{where}: {name}", values, expected)
-    if len(ids) != len(mask):
-        raise ConfigError(
-            f"{where}: loss_mask has {len(mask)} entries: expected {len(ids)}, one for each id"
-        )
-    require(len(ids) > 0, f"{where}: input_ids", ids, "at least one id")
+    expected = f"{len(ids)} entries, one for each id, of which there has to be one"
+    require(len(mask) == len(ids) > 0, f"{where}: loss_mask", mask, expected)
     mask[0] = 0  # nothing comes before it
     learned = [position for position, value in enumerate(mask) if value]
     start = min(learned, default=len(ids))

@@ -128,15 +128,10 @@ def test_a_failure_costs_only_that_request_its_drafts(caplog: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "line"),
-    [
-        (lambda: Eagle(path="untrained"), "drafter Eagle needs hidden_states, model: inside vLLM"),
-        (lambda: bigram(tree="2x1"), "writes trees: vLLM takes only chains"),
-        (Watches, "drafter Watches observes: inside vLLM a drafter sees only tokens"),
-    ],
+    "make", [partial(Eagle, path="untrained"), partial(bigram, tree="2x1"), Watches]
 )
-def test_drafters_that_can_not_run_in_vllm_are_refused_at_once(make: Any, line: str) -> None:
-    with pytest.raises(ConfigError, match=line):
+def test_drafters_that_can_not_run_in_vllm_are_refused_at_once(make: Any) -> None:
+    with pytest.raises(ConfigError, match="can't go into vLLM: expected one that writes chains"):
         proposer(make)
 
 
