@@ -83,12 +83,14 @@ def bench_table(facts: Facts, runs: Sequence[Run], title: str) -> Table:
     for heading in ("tokens/s", "decoding", "tokens\nper call", *PHASES, "start\ns", "peak\nMB"):
         table.add_column(heading, justify="right")
     for name, start_seconds in facts["start_seconds"].items():
-        phases, per_call = facts["phases"][name], _tokens_per_call(runs, name)
+        phases = facts["phases"][name]
+        counted = [run for run in runs if run.entrant == name and run.calls]
+        calls = sum(run.calls or 0 for run in counted)
         speeds = (facts[f"{part}tokens_per_second"][name] for part in ("", "decoding_"))
         table.add_row(
             plain(name),
             *("-" if each is None else f"{each:.1f}" for each in speeds),
-            f"{per_call:.2f}" if per_call else "-",
+            f"{sum(len(run.tokens) for run in counted) / calls:.2f}" if calls else "-",
             *(f"{phases[phase] / phases['total']:.1%}" if phases else "-" for phase in PHASES),
             f"{start_seconds:.1f}",
             f"{facts['peak_bytes'][name] / 1e6:.0f}",
@@ -130,14 +132,6 @@ def _phases(runs: Sequence[Run], name: str) -> dict[str, float]:
     phases = {phase: sum(run.phases[phase] for run in own_runs) for phase in own_runs[0].phases}
     total = sum(run.seconds for run in own_runs)
     return phases | {"rest": total - sum(phases.values()), "total": total}
-
-
-def _tokens_per_call(runs: Sequence[Run], name: str) -> float | None:
-    """Returns an entrant's tokens per call, or None if it does not report its calls."""
-    own_runs = [run for run in runs if run.entrant == name and run.calls]
-    if not own_runs:
-        return None
-    return sum(len(run.tokens) for run in own_runs) / sum(run.calls or 0 for run in own_runs)
 
 
 def _agreement(differences: Sequence[tuple[str, Difference]], runs: Sequence[Run]) -> str:

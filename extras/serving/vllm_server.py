@@ -86,7 +86,9 @@ class Server:
         self._log, self._patience = log, patience
         self.name: str = f"outrider-{secrets.token_hex(8)}"  # tells its answers from others'
         self.key: str = secrets.token_urlsafe(24)
-        self._port = free_port()
+        with socket.socket() as free:  # now, though a program may take its port a moment later
+            free.bind(("127.0.0.1", 0))
+            self._port: int = free.getsockname()[1]
         self._http = HttpClient(self.url, key=self.key, patience=patience, hint=f" ({log})")
         arguments = ["--model", model, "--served-model-name", self.name, "--host", "127.0.0.1"]
         arguments += options
@@ -211,11 +213,3 @@ def cause(log: Path) -> str:
         if match := raised.search(line):
             return match[1]
     return lines[-1].strip() if lines else "no message"
-
-
-def free_port() -> int:
-    """Returns a port that no program uses now, though one may do so a moment later."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        port: int = bound.getsockname()[1]
-        return port

@@ -13,25 +13,20 @@ from outrider.contract.target import Target
 from outrider.extras.training.corpus import Split
 from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.identity import LIBRARIES
+from outrider.extras.training.progress import Figures
 from outrider.extras.training.recipe import Job
 from outrider.lab.runs.identity import FILE, fingerprint_of, provenance
 
 
 def write_result(
-    job: Job,
-    split: Split,
-    curve: Sequence[Mapping[str, float]],
-    *,
-    family: str,
-    began: float,
-    facts: Mapping[str, Any],
+    job: Job, split: Split, curve: Sequence[Figures], *, family: str, facts: Mapping[str, Any]
 ) -> None:
     """Writes the card of a drafter and its prompts' fingerprints into a job's folder.
 
     The card is `README.md`, and its facts are also in `facts.json`. The folder's path is printed.
 
     curve: what was measured at each evaluation, with its "step".
-    began, facts: when the job began, by `time.monotonic`, and further facts for the card.
+    facts: further ones for the card.
     """
     all_facts = {
         "family": family,
@@ -39,7 +34,7 @@ def write_result(
         **job.origin,
         **split.facts(),
         "steps": int(curve[-1]["step"]),
-        "seconds": round(time.monotonic() - began),
+        "seconds": round(time.monotonic() - job.began),
         **facts,
     }
     write_fingerprints(job.out, job.target, split.learned)

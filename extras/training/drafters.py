@@ -1,6 +1,5 @@
 """The recipes of drafters that learn from texts of their target: networks, tables and stores."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -75,7 +74,6 @@ class DrafterRecipe(TextRecipe):
 
     def __call__(self, job: Job) -> Mapping[str, Any]:
         schedule = Schedule(**{"seed": job.sampling.seed or 0, **self.schedule})
-        began = time.monotonic()
         split = self.split(job)
         size = job.target.vocab_size
         known = Path(self.rows or "").expanduser() / FREQUENCIES
@@ -111,7 +109,7 @@ class DrafterRecipe(TextRecipe):
             "schedule": dict(self.schedule),
             "options": dict(self.options),
         }
-        write_result(job, split, curve, family=self.family, began=began, facts=facts)
+        write_result(job, split, curve, family=self.family, facts=facts)
         return {"drafter": self.family, learner.option: str(job.out)}
 
     def _examples(self, job: Job, split: Split, names: Sequence[str]) -> tuple[Examples, Examples]:
@@ -145,18 +143,15 @@ def measure_drafter(
 
 
 def write_fitted(
-    job: Job, drafter: Drafter, split: Split, *, family: str, began: float, facts: Mapping[str, Any]
+    job: Job, drafter: Drafter, split: Split, *, family: str, facts: Mapping[str, Any]
 ) -> None:
-    """Measures what has been made on the held-out texts, prints the figures, and writes its card.
-
-    began, facts: as for `write_result`.
-    """
+    """Measures what was made on the held-out texts, prints the figures, and writes its card."""
     figures = measure_drafter(job.target, drafter, split.held_out, job.gamma)
     job.log(figures, 1)
     line = ", ".join(f"{name} {value:.3f}" for name, value in figures.items())
     tokens = split.facts()["tokens"]
     job.console.print(f"{tokens} tokens; on held-out texts {line}", highlight=False)
-    write_result(job, split, [{"step": 1.0, **figures}], family=family, began=began, facts=facts)
+    write_result(job, split, [{"step": 1.0, **figures}], family=family, facts=facts)
 
 
 @final
@@ -168,7 +163,6 @@ class TableRecipe(TextRecipe):
     order: Count
 
     def __call__(self, job: Job) -> Mapping[str, Any]:
-        began = time.monotonic()
         split = self.split(job)
         job.out.mkdir(parents=True, exist_ok=True)
         path = job.out / WEIGHTS
@@ -177,7 +171,7 @@ class TableRecipe(TextRecipe):
         family = "unigram" if self.order == 1 else "bigram"
         drafter = NGram(self.order, str(path))
         facts = {"order": self.order, "temperatures": list(self.temperatures)}
-        write_fitted(job, drafter, split, family=family, began=began, facts=facts)
+        write_fitted(job, drafter, split, family=family, facts=facts)
         return {"drafter": family, "counts": str(path)}
 
 
@@ -194,11 +188,10 @@ class StoreRecipe(TextRecipe):
     answers: bool
 
     def __call__(self, job: Job) -> Mapping[str, Any]:
-        began = time.monotonic()
         split = self.split(job) if self.answers else self._read(job)
         write_store(job.out, split.written(), job.target)
         drafter, facts = Rest(str(job.out)), {"answers": self.answers}
-        write_fitted(job, drafter, split, family="rest", began=began, facts=facts)
+        write_fitted(job, drafter, split, family="rest", facts=facts)
         return {"drafter": "rest", "path": str(job.out)}
 
     def _read(self, job: Job) -> Split:

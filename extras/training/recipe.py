@@ -1,8 +1,9 @@
 """Trains a part with what `outrider train` hands to it, a job."""
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -38,6 +39,7 @@ class Job:
     draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
     out: the file or folder to write, without a suffix; the recipe adds its own.
     log: takes figures by name, and the step of training, for the reports that follow the run.
+    began: when it was made, by `time.monotonic`.
     """
 
     target: Target
@@ -58,6 +60,7 @@ class Job:
     out: Path
     console: Console
     log: Log
+    began: float = field(default_factory=time.monotonic)
 
     def decoded(
         self, drafter: Drafter, policy: Callable[[int], Policy] = lambda _: Fixed()

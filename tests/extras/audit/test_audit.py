@@ -38,17 +38,22 @@ def test_every_request_counts_towards_the_limit(limit: int) -> None:
 
 @final
 class Changed(Client):
-    """Changes what an engine answers, or what it is asked."""
+    """Changes what an engine answers, or what it is asked; it dies after some answers."""
 
     def __init__(
         self,
         choice: Callable[[Choice], Choice] = lambda choice: choice,
         request: Callable[[Request], Request] = lambda request: request,
-        fault: str | None = None,
+        left: int = 9999,
+        error: type[OutriderError] = ServerError,
     ) -> None:
-        self.engine, self.choice, self.request = FaultyEngine(TARGET, fault), choice, request
+        self.engine, self.choice, self.request = FaultyEngine(TARGET), choice, request
+        self.left, self.error = left, error
 
     def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
+        self.left -= 1
+        if self.left < 0:
+            raise self.error("gone")
         answers = self.engine.ask(list(map(self.request, requests)))
         return [list(map(self.choice, choices)) for choices in answers]
 
@@ -156,22 +161,9 @@ def test_greedy_texts_of_two_engines_may_differ_at_a_tie(
     assert bool(result.unjudged) == (len(listed) == 1)
 
 
-class Dying(Client):
-    """Dies of its last request."""
-
-    def __init__(self, answers: int, error: type[OutriderError]) -> None:
-        self.engine, self.left, self.error = FaultyEngine(TARGET), answers, error
-
-    def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
-        self.left -= 1
-        if self.left < 0:
-            raise self.error("gone")
-        return self.engine.ask(requests)
-
-
 def test_an_engine_is_broken_that_fails_again_and_only_with_drafts() -> None:
     skip = ["seeds", "stop strings"]
-    dying, other = Dying(1, ServerError), FaultyEngine(TARGET, seed=9)
+    dying, other = Changed(left=1), FaultyEngine(TARGET, seed=9)
     result = Auditor(dying, PROMPTS, baseline=other, skip=skip).run(60)
     assert result.line.startswith(
         "broken: truncated, alone: the engine failed, and without drafts it did not: gone"
@@ -180,7 +172,7 @@ def test_an_engine_is_broken_that_fails_again_and_only_with_drafts() -> None:
 
 def test_an_engine_is_not_blamed_for_a_baseline_that_fails() -> None:
     for mine, theirs in ((99, 2), (2, 2)):
-        auditor = Auditor(Dying(mine, ServerError), PROMPTS, baseline=Dying(theirs, ServerError))
+        auditor = Auditor(Changed(left=mine), PROMPTS, baseline=Changed(left=theirs))
         with pytest.raises(ServerError, match="gone"):
             auditor.run(60)
 
@@ -193,7 +185,7 @@ def test_an_engine_that_never_answers_or_refuses_is_not_judged(
     answers: int, error: type[OutriderError]
 ) -> None:
     with pytest.raises(error, match="gone"):
-        Auditor(Dying(answers, error), PROMPTS, FromTarget(TARGET)).run(60)
+        Auditor(Changed(left=answers, error=error), PROMPTS, FromTarget(TARGET)).run(60)
 
 
 def test_texts_are_compared_with_those_without_drafts() -> None:

@@ -24,6 +24,8 @@ TOKENS = 6
 def checked(run: Any, folder: Path, data: Path, vllm: Any, tmp_path: Path) -> Callable[..., Any]:
     """Runs the command against a server that answers as the target would.
 
+    Returns the status, what was printed, and what was found of each drafter.
+
     changed: what the server adds to one token when it drafts. what: in which texts.
     """
     target = make("target", str(folder))
@@ -43,27 +45,21 @@ def checked(run: Any, folder: Path, data: Path, vllm: Any, tmp_path: Path) -> Ca
             *("audit=0", f"hydra.run.dir={tmp_path / 'out'}"),
             *arguments,
         )
-        return status, out, err
+        report = json.loads((tmp_path / "out" / "serve-check.json").read_text())
+        return status, out + err, report["drafters"]
 
     return go
 
 
 def test_texts_and_counts_side_by_side(checked: Any, tmp_path: Path) -> None:
-    status, out, err = checked("drafters=[prompt_lookup,bigram]", "gamma=2")
-    assert status == 0, err
-    assert "3 prompts, 8 clients, gamma 2" in out
-    facts = json.loads((tmp_path / "out" / "serve-check.json").read_text())
-    assert list(facts["drafters"]) == ["prompt_lookup", "bigram"]
-    for drafter_facts in facts["drafters"].values():
-        assert drafter_facts["differences"] == []
-        assert drafter_facts["vllm"] == {
-            "drafts": 6,
-            "drafted": 12,
-            "accepted": 6,
-            "by_position": [6, 0],
-        }  # as the stand-in says
-        assert drafter_facts["lab"]["drafts"] >= drafter_facts["lab"]["accepted"] / 2
-    assert "3 of 3" in out
+    status, printed, drafters = checked("drafters=[prompt_lookup,bigram]", "gamma=2")
+    assert status == 0, printed
+    assert "3 prompts, 8 clients, gamma 2" in printed and "3 of 3" in printed
+    assert list(drafters) == ["prompt_lookup", "bigram"]
+    for found in drafters.values():
+        assert found["differences"] == []
+        assert Drafted(**found["vllm"]) == Drafted(6, 12, 6, [6, 0])  # as the stand-in says
+        assert found["lab"]["drafts"] >= found["lab"]["accepted"] / 2
     profile = profiled(tmp_path / "out" / "profiles" / "bigram" / "speculation_profile.json")
     assert (profile["method"], profile["marginal_accept_rates"]) == ("ngram", [1, 0])
     words, drafter = json.loads((tmp_path / "out" / "bigram.log").read_text().splitlines()[0])
@@ -73,44 +69,37 @@ def test_texts_and_counts_side_by_side(checked: Any, tmp_path: Path) -> None:
     assert drafter is None and "--speculative-config" not in words
 
 
-def test_a_differing_text_fails_the_check(checked: Any, tmp_path: Path) -> None:
-    status, out, err = checked("drafters=[bigram]", changed=3)
-    assert status == 1
-    assert (
-        "2 texts are not those that vLLM writes without drafts" in err
-    )  # alone and beside sampled ones
-    assert "2 of 3" in out
-    facts = json.loads((tmp_path / "out" / "serve-check.json").read_text())
-    (difference,) = facts["drafters"]["bigram"]["differences"]
+def test_a_differing_text_fails_the_check(checked: Any) -> None:
+    status, printed, drafters = checked("drafters=[bigram]", changed=3)
+    assert status == 1 and "2 of 3" in printed
+    # One alone and one beside sampled ones.
+    assert "2 texts are not those that vLLM writes without drafts" in printed
+    (difference,) = drafters["bigram"]["differences"]
     assert (difference["prompt"], difference["place"]) == (0, 2) and difference["gap"] > 1e-3
 
 
-def test_greedy_texts_are_compared_beside_sampled_ones(checked: Any, tmp_path: Path) -> None:
-    status, _, err = checked("drafters=[bigram]", "clients=1", changed=3, what="beside_sampled")
+def test_greedy_texts_are_compared_beside_sampled_ones(checked: Any) -> None:
+    beside = {"changed": 3, "what": "beside_sampled"}
+    status, printed, drafters = checked("drafters=[bigram]", "clients=1", **beside)
     assert status == 1
-    assert "1 texts are not those that vLLM writes without drafts" in err
-    (facts,) = json.loads((tmp_path / "out" / "serve-check.json").read_text())["drafters"].values()
-    assert facts["differences"] == []
-    assert [found["place"] for found in facts["beside_sampled"]] == [2]
+    assert "1 texts are not those that vLLM writes without drafts" in printed
+    assert drafters["bigram"]["differences"] == []
+    assert [found["place"] for found in drafters["bigram"]["beside_sampled"]] == [2]
 
 
-def test_sampled_texts_are_audited(checked: Any, tmp_path: Path) -> None:
-    status, out, err = checked("drafters=[bigram]", "audit=60")
+def test_sampled_texts_are_audited(checked: Any) -> None:
+    status, printed, drafters = checked("drafters=[bigram]", "audit=60")
     assert status == 1  # the stand-in writes its greedy texts at every temperature
-    assert "bigram: broken: temperature" in out + err
-    (facts,) = json.loads((tmp_path / "out" / "serve-check.json").read_text())["drafters"].values()
-    assert facts["audit"]["verdict"] == "broken"
-    assert facts["audit"]["requests"] <= 60
+    assert "bigram: broken: temperature" in printed
+    audit = drafters["bigram"]["audit"]
+    assert audit["verdict"] == "broken" and audit["requests"] <= 60
 
 
-def test_figures_of_a_drafter_are_kept_if_the_next_server_fails(
-    checked: Any, tmp_path: Path
-) -> None:
-    status, _, err = checked("drafters=[prompt_lookup,bigram]", start="no memory", drafter="bigram")
-    assert status == 1
-    assert "vLLM did not start: no memory" in err
-    facts = json.loads((tmp_path / "out" / "serve-check.json").read_text())
-    assert list(facts["drafters"]) == ["prompt_lookup"]
+def test_figures_of_a_drafter_are_kept_if_the_next_server_fails(checked: Any) -> None:
+    failing = {"start": "no memory", "drafter": "bigram"}
+    status, printed, drafters = checked("drafters=[prompt_lookup,bigram]", **failing)
+    assert status == 1 and "vLLM did not start: no memory" in printed
+    assert list(drafters) == ["prompt_lookup"]
 
 
 class Echoing:
