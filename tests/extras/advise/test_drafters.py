@@ -91,18 +91,10 @@ def test_lines_have_only_options_of_the_engines(
 @pytest.mark.parametrize(
     "own",
     [
-        *(
-            {"name": "bigram", "order": 3},
-            {"name": "unigram"},
-            {"name": "medusa"},
-            {"name": "eagle"},
-        ),
-        *(
-            {"name": "token_recycling", "verifier": "candidates"},
-            {"name": "online"},
-            {"name": "eagle3"},
-        ),
-        *({"name": "bigram", "policy": "confidence"}, {"name": "bigram", "verifier": "block"}),
+        *({"name": name} for name in ("unigram", "medusa", "eagle", "eagle3", "online")),
+        *({"name": "bigram", **own} for own in ({"order": 3}, {"policy": "confidence"})),
+        {"name": "bigram", "verifier": "block"},
+        {"name": "token_recycling", "verifier": "candidates"},
         {"name": "small_lm", "model": "org/a", "tree": "2x1", "verifier": "traversal"},
         {"name": "hybrid", "drafters": [{"drafter": "bigram", "order": 2}, "eagle"]},
         {"name": "hybrid", "drafters": ["prompt_lookup", "bigram"]},

@@ -63,15 +63,8 @@ def audited(run: Any, data: Path, tmp_path: Path) -> Iterator[Callable[..., Any]
         def go(fault: str | None, *arguments: str, drafts: bool = True) -> Any:
             url = stack.enter_context(served(letters(fault)))
             more = [] if drafts else [f"baseline={stack.enter_context(served(letters(None)))}/v1"]
-            status, out, err = run(
-                "audit",
-                url,
-                "data=jsonl",
-                f"data.path={data}",
-                f"hydra.run.dir={tmp_path / 'out'}",
-                *more,
-                *arguments,
-            )
+            words = ("data=jsonl", f"data.path={data}", f"hydra.run.dir={tmp_path / 'out'}")
+            status, out, err = run("audit", url, *words, *more, *arguments)
             path = tmp_path / "out" / "audit.json"
             return status, out + err, json.loads(path.read_text()) if path.is_file() else None
 

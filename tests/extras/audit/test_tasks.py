@@ -150,9 +150,5 @@ def test_a_greedy_text_that_differs_at_a_tie_is_the_same(gap: float, better: int
 
     some = [it for it in items("choice", Sampling()) if it[1]("B")][:1]
     result = audit_task(One("B"), One("A"), some, 9)
-    assert (result.requests, result.better, result.texts, result.ties) == (
-        1,
-        better,
-        better,
-        1 - better,
-    )
+    found = (result.requests, result.better, result.texts, result.ties)
+    assert found == (1, better, better, 1 - better)

@@ -22,6 +22,7 @@ class PromptLookup(Drafter):
 
 
 GREEDY = {"temperature": 0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "seed": 0}
+COMMON = {"dtype": "float32", "sampling": GREEDY}
 
 
 def asked(*overrides: str) -> Any:
@@ -36,19 +37,12 @@ def test_prompt_lookup_meets_prompt_lookup() -> None:
         *("transformers PromptLookup", "vllm plain", "vllm PromptLookup"),
     ]
     assert by_name["outrider plain"].rivals[:2] == ("transformers plain", "vllm plain")
-    assert by_name["transformers PromptLookup"].settings == {
-        "model": "/m",
-        "dtype": "float32",
-        "gamma": 4,
-        "sampling": GREEDY,
-        "options": {"prompt_lookup_num_tokens": 4, "max_matching_ngram_size": 2},
-    }
-    assert by_name["vllm PromptLookup"].settings["speculative"] == {
-        "method": "ngram",
-        "num_speculative_tokens": 4,
-        "prompt_lookup_max": 2,
-        "prompt_lookup_min": 1,
-    }
+    options = {"prompt_lookup_num_tokens": 4, "max_matching_ngram_size": 2}
+    expected = COMMON | {"model": "/m", "gamma": 4, "options": options}
+    assert by_name["transformers PromptLookup"].settings == expected
+    lengths = {"num_speculative_tokens": 4, "prompt_lookup_max": 2, "prompt_lookup_min": 1}
+    found = by_name["vllm PromptLookup"].settings["speculative"]
+    assert found == {"method": "ngram", **lengths}
     assert by_name["vllm plain"].command[1:] == (PEER, "vllm")
 
 
@@ -75,11 +69,8 @@ def test_listed_drafters_meet_plain_decoding() -> None:
     drafter = {"_target_": "outrider.drafters.eagle.Eagle", "path": "/e"}
     listed: dict[str, Any] = {"eagle": {"drafter": drafter, "gamma": 7}}
     plain, own, eagle = entrants(config, "/m", listed)
-    assert [plain.name, own.name, eagle.name] == [
-        "outrider plain",
-        "outrider bigram",
-        "outrider eagle",
-    ]
+    names = [entrant.name.removeprefix("outrider ") for entrant in (plain, own, eagle)]
+    assert names == ["plain", "bigram", "eagle"]
     assert eagle.rivals == ("outrider plain",)
     assert eagle.settings == {**own.settings, "drafter": drafter, "gamma": 7}
     for name in ("bigram", "plain"):
@@ -113,13 +104,9 @@ def test_peers_load_the_folder_of_a_gguf_file(
     config = asked("drafter=small_lm", *of_model)
     folder = weights_location(config)
     assert (Path(folder) / "config.json").is_file()
-    (assisted,) = (
-        entrant.settings["options"]
-        for entrant in entrants(config, folder)
-        if entrant.name == "transformers SmallLM"
-    )
-    assert assisted == {"assistant_model": folder}
-    assert all("quantize" not in entrant.settings for entrant in entrants(config, folder)[2:])
+    *_, assisted = peers = entrants(config, folder)[2:]
+    assert assisted.settings["options"] == {"assistant_model": folder}
+    assert all("quantize" not in entrant.settings for entrant in peers)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +131,6 @@ def test_llama_cpp_runs_the_gguf_files_themselves(
     expected = [{"draft": None}]
     if own is not None:
         expected.append({name: str(file) if it == "FILE" else it for name, it in own.items()})
-    common = {
-        "model": str(file), "dtype": "float32", "gamma": 5,
-        "sampling": GREEDY | {"temperature": 1.0},
-    }  # fmt: skip
+    common = COMMON | {"model": str(file), "gamma": 5, "sampling": GREEDY | {"temperature": 1.0}}
     assert [entrant.settings for entrant in found] == [common | it for it in expected]
     assert all(entrant.command == (sys.executable, LLAMA_CPP) for entrant in found)

@@ -77,16 +77,13 @@ def test_lines_of_json_hold_settings_progress_and_rates(tmp_path: Path) -> None:
     decoded = [m for m in tiny_run()[1] if m.decoding is not None]
     assert len(others) == len(decoded) and last["step"] == len(tiny_run()[1])
     for row in summary.rows:
-        so_far = [line["figures"] for line in others if f"{row.drafter}/so_far/speedup" in
-                  line["figures"]]  # fmt: skip
-        assert row.counts is not None and row.rates["speedup"] is not None
-        assert so_far[-1][f"{row.drafter}/so_far/tokens_a_call"] == pytest.approx(
-            row.counts.emitted / row.counts.rounds
-        )
-        assert last["figures"][f"{row.drafter}/speedup"] == row.rates["speedup"].value
-        assert so_far[-1][f"{row.drafter}/so_far/speedup"] == pytest.approx(
-            row.rates["speedup"].value
-        )
+        place, speedup = f"{row.drafter}/so_far", row.rates["speedup"]
+        assert row.counts is not None and speedup is not None
+        *_, so_far = (it["figures"] for it in others if f"{place}/speedup" in it["figures"])
+        tokens_a_call = row.counts.emitted / row.counts.rounds
+        assert so_far[f"{place}/tokens_a_call"] == pytest.approx(tokens_a_call)
+        assert so_far[f"{place}/speedup"] == pytest.approx(speedup.value)
+        assert last["figures"][f"{row.drafter}/speedup"] == speedup.value
 
 
 def test_a_resumed_run_continues_its_sums(tmp_path: Path) -> None:

@@ -80,21 +80,12 @@ def refusal(call: Callable[[], object]) -> str:
 # The other ranks end here.
 spread = TransformersTarget(folder, dtype="float64", tensor_parallel=True)
 whole = TransformersTarget(folder, dtype="float64", optimize="none")
-sharded = spread.model.model.layers[0].self_attn.k_proj.weight.to_local().shape
-Path(result).write_text(
-    json.dumps(
-        {
-            "spread": texts(spread),
-            "whole": texts(whole),
-            "shards": [
-                list(sharded),
-                list(whole.model.model.layers[0].self_attn.k_proj.weight.shape),
-            ],
-            "refusals": {
-                "cache": refusal(lambda: decode(spread, Swift(), Token(), PROMPT)),
-                "alone": refusal(lambda: spread.model(torch.tensor([[1]]))),
-                "second": refusal(lambda: TransformersTarget(folder, tensor_parallel=True)),
-            },
-        }
-    )
-)
+sharded, projection = (it.model.model.layers[0].self_attn.k_proj for it in (spread, whole))
+shards = [list(it.shape) for it in (sharded.weight.to_local(), projection.weight)]
+report = {"spread": texts(spread), "whole": texts(whole), "shards": shards}
+refusals = {
+    "cache": refusal(lambda: decode(spread, Swift(), Token(), PROMPT)),
+    "alone": refusal(lambda: spread.model(torch.tensor([[1]]))),
+    "second": refusal(lambda: TransformersTarget(folder, tensor_parallel=True)),
+}
+Path(result).write_text(json.dumps(report | {"refusals": refusals}))

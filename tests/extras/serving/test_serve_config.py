@@ -19,11 +19,8 @@ def test_a_drafter_of_tokens_is_passed_as_its_config(run: Any) -> None:
     assert json.loads(node)["_target_"] == "outrider.drafters.ngram.bigram"
     assert json.loads(node)["order"] == 3
     assert words[:4] == ["vllm", "serve", "/models/my model", "--speculative-config"]
-    assert json.loads(words[4]) == {
-        "method": "custom_class",
-        "model": "outrider.extras.serving.vllm.OutriderProposer",
-        "num_speculative_tokens": 4,
-    }
+    served = {"method": "custom_class", "model": "outrider.extras.serving.vllm.OutriderProposer"}
+    assert json.loads(words[4]) == served | {"num_speculative_tokens": 4}
 
 
 def test_a_medusa_is_written_in_vllms_format(run: Any, folder: Path, tmp_path: Path) -> None:

@@ -112,13 +112,9 @@ def test_the_page_shows_decoding_round_by_round(
         assert added.locator("code").count() == len(round.tokens) - round.accepted
     counts = expected.counts
     result = page.locator("#results tbody tr").first.locator("th, td").all_inner_texts()
-    assert result[:5] == [
-        "bigram",
-        str(counts.emitted),
-        str(counts.rounds),
-        f"{counts.block_efficiency:.2f}",
-        f"{counts.accepted} of {counts.drafted}",
-    ]
+    accepted = f"{counts.accepted} of {counts.drafted}"
+    rates = [f"{counts.block_efficiency:.2f}", accepted]
+    assert result[:5] == ["bigram", str(counts.emitted), str(counts.rounds), *rates]
     assert re.fullmatch(r"Done: bigram [\d.]+ tokens/s\.", page.locator("#status").inner_text())
     assert f"{counts.block_efficiency:.2f} tokens per call" in page.inner_text("#figures")
 
@@ -145,11 +141,9 @@ def test_two_drafters_write_side_by_side_and_outlast_a_reload(opened: Callable[.
     write(page, "Done")
 
     def shown() -> list[list[str]]:
-        return [
-            page.locator(f"{part} {rest}").all_text_contents()
-            for part in ("#text", "#text-beside")
-            for rest in ("[data-token]",)
-        ] + [page.locator("#results tbody th").all_inner_texts()]
+        texts = (page.locator(f"#text{side} [data-token]") for side in ("", "-beside"))
+        names = page.locator("#results tbody th").all_inner_texts()
+        return [*(text.all_text_contents() for text in texts), names]
 
     texts = shown()
     assert texts[0] == texts[1] and len(texts[0]) > 2  # temperature 0

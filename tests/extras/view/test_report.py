@@ -67,6 +67,11 @@ def sure(whole_run: Run) -> Summary:
     return summary
 
 
+def text_of(run: Run, drafter: str) -> Any:
+    """Returns the first text of a drafter."""
+    return next(m.decoding for m in run.measurements if m.decoding and m.drafter == drafter)
+
+
 def written(summaries: dict[str, Summary], folder: Path, *, draws: bool = False) -> Path:
     """Returns the place of the page of some runs."""
     path = folder / "page.html"
@@ -209,9 +214,7 @@ def test_rounds_show_their_rejected_tokens(opened: Callable[..., Page], whole_ru
     page = opened()
     texts = page.locator(".rounds")
     summaries = page.locator(".question summary").all_inner_texts()
-    decoding = next(
-        m.decoding for m in whole_run.measurements if m.decoding and m.drafter == "bigram"
-    )
+    decoding = text_of(whole_run, "bigram")
     index = [text for text in summaries if "tokens per call" in text].index(
         f"bigram, {decoding.counts.block_efficiency:.2f} tokens per call"
     )
@@ -241,9 +244,7 @@ def test_a_token_tells_its_probabilities(report_at: Callable[..., Page], whole_r
 
 def test_drafters_are_aligned_on_the_same_text(opened: Callable[..., Page], whole_run: Run) -> None:
     page = opened()
-    decoding = next(
-        m.decoding for m in whole_run.measurements if m.decoding and m.drafter == "lookup"
-    )
+    decoding = text_of(whole_run, "lookup")
     first = page.locator(".aligned").first
     assert first.locator("> span").count() == decoding.counts.emitted
     assert first.locator("i[data-of='1'].starts").count() > 1
