@@ -46,13 +46,6 @@ def test_prompt_lookup_meets_prompt_lookup() -> None:
     assert by_name["vllm plain"].command[1:] == (PEER, "vllm")
 
 
-def test_a_small_model_assists_both() -> None:
-    config = asked("drafter=small_lm", "drafter.model=/s", "target.dtype=bfloat16")
-    by_name = {entrant.name: entrant for entrant in entrants(config, "/m")}
-    assert by_name["transformers SmallLM"].settings["options"] == {"assistant_model": "/s"}
-    assert by_name["transformers plain"].settings["dtype"] == "bfloat16"
-
-
 def test_a_drafter_that_a_peer_lacks_is_left_out() -> None:
     untabled = ("drafter=small_lm", "drafter.model=smollm2")
     foreign = ("drafter=small_lm", "drafter.model=/s", "drafter.vocabulary=shared")
@@ -78,10 +71,12 @@ def test_listed_drafters_meet_plain_decoding() -> None:
             entrants(config, "/m", {name: listed["eagle"]})
 
 
-def test_peers_of_a_target_in_eight_bits_have_eight_bits_too() -> None:
-    config = asked("drafter=none", "target.quantize=int8")
-    (peer,) = entrants(config, "/m")[1:]
-    assert (peer.name, peer.settings["quantize"]) == ("transformers plain", "int8")
+def test_peers_have_the_targets_precision_and_its_drafter() -> None:
+    rounded = ("target.quantize=int8", "target.dtype=bfloat16")
+    config = asked("drafter=small_lm", "drafter.model=/s", *rounded)
+    for peer in entrants(config, "/m")[2:]:
+        assert (peer.settings["quantize"], peer.settings["dtype"]) == ("int8", "bfloat16")
+    assert peer.settings["options"] == {"assistant_model": "/s"}
     config = asked(f"peers.vllm={sys.executable}", "target.quantize=int8")
     with pytest.raises(ConfigError, match=r"expected null with target\.quantize"):
         entrants(config, "/m")

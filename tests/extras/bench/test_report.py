@@ -6,6 +6,7 @@ from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.extras.bench import ours
 from outrider.extras.bench.measure import Run
 from outrider.extras.bench.report import bench_lines, draft_costs
+from outrider.lab.measuring.text_differences import Difference
 from outrider.lab.tables.rates import ITSELF
 from outrider.testing.tiny_targets import tiny_target
 
@@ -37,4 +38,8 @@ def test_a_drafter_that_is_the_target_is_marked(monkeypatch: pytest.MonkeyPatch)
     answer = ours.start(settings)({"ask": "is_target"})
     assert answer == {"is_target": True}
     facts = {"ratios": [], "drafting": {}, "target_itself": ["outrider lookup"], "curves": {}}
-    assert bench_lines(facts, [], None) == [f"outrider lookup: {ITSELF}"]
+    differing = [("peer", Difference(0, 1, 0.25)), ("peer", Difference(1, 2, 0.0))]
+    marked, agreement = bench_lines(facts, RUNS, differing)
+    assert marked == f"outrider lookup: {ITSELF}"
+    assert agreement.endswith("2 differ, 1 of them at ties of float32\n  peer, prompt 0, token 1:"
+                              " logits 0.25 apart")  # fmt: skip
