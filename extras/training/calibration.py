@@ -29,7 +29,7 @@ tokens were tested, or all accepted, stay close to what the head says."""
 BINS = 10
 """The groups of equally many tokens in which the error is measured."""
 
-FIELDS = ("half", "place", "logit", "accepted")
+FIELDS = [("half", int), ("place", int), ("logit", float), ("accepted", bool)]
 """Of each draft token that the target tested: of which half of the prompts it is, 0 or 1; how many
 tokens of its draft come before it; what the confidence head said; whether it was accepted."""
 
@@ -66,7 +66,7 @@ class CalibrationRecipe(Recipe):
         ]
         if not rows:
             raise ConfigError(f"data: no draft was tested on {len(job.prompts)} prompts")
-        tokens = np.rec.fromrecords(rows, names=FIELDS)
+        tokens = np.rec.fromrecords(rows, dtype=FIELDS)
         pairs, errors = fitted(tokens, places), errors_of(tokens, places)
         facts = {"tokens": len(tokens.place), "errors": errors}
         shutil.copytree(folder, job.out, dirs_exist_ok=True)

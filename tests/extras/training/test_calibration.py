@@ -29,7 +29,7 @@ def tokens_made_by(count: int, *pairs: tuple[float, float]) -> Any:
     chances = expit(logits * np.array(pairs)[places, 0] + np.array(pairs)[places, 1])
     halves = np.arange(len(places)) % 2
     accepted = random.random(len(places)) < chances
-    return np.rec.fromarrays([halves, places, logits, accepted], names=FIELDS)
+    return np.rec.fromarrays([halves, places, logits, accepted], dtype=FIELDS)
 
 
 def test_the_pairs_that_made_the_tokens_are_found() -> None:
@@ -52,7 +52,7 @@ def test_a_place_without_tokens_stays_as_it_is() -> None:
 
 @pytest.mark.parametrize("accepted", [True, False])
 def test_a_place_where_all_is_accepted_or_rejected_has_a_finite_fit(accepted: bool) -> None:
-    tokens = np.rec.fromrecords([(0, 0, 0.3, accepted)] * 9, names=FIELDS)
+    tokens = np.rec.fromrecords([(0, 0, 0.3, accepted)] * 9, dtype=FIELDS)
     ((factor, added),) = fitted(tokens, 1)
     assert bool(factor * 0.3 + added > 0.3) is accepted and abs(added) < 5
 
