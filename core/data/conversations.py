@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from outrider.base.contents import strict_json
-from outrider.base.errors import ConfigError, nearest, require
+from outrider.base.errors import ConfigError, require
 from outrider.data.records import (
-    ROLES,
     Form,
     Record,
     has_tools,
     refuse_tools,
+    role_of,
     speaking,
     text_in_parts,
 )
@@ -64,16 +64,14 @@ def replay_of(record: Record, form: Form, where: str) -> Replay | None:
 
 def _message(message: Record, where: str) -> dict[str, Any]:
     """Returns a message with the names that chat templates read; all else of it stays."""
-    key, content = speaking(message) or ("", "")
-    speaker, text = str(message[key]), message.get(content)
-    if speaker not in ROLES:
-        raise ConfigError(f"{where}.{key}={speaker!r}: {nearest(speaker, ROLES)}")
+    role, key, content = role_of(message, where)
     refuse_tools(message, f"{where}.", but="tool_calls")
     beside = {name: it for name, it in message.items() if name not in (key, content) and it}
     if "tool_calls" in beside:
         beside["tool_calls"] = [_call(call, where) for call in beside["tool_calls"]]
+    text = message.get(content)
     said = "" if text is None else text_in_parts(text, f"{where}.{content}")
-    return {**beside, "role": ROLES[speaker], "content": said}
+    return {**beside, "role": role, "content": said}
 
 
 def _call(call: Any, where: str) -> dict[str, Any]:

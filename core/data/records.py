@@ -10,19 +10,13 @@ from outrider.base.errors import ConfigError, nearest, require
 
 Record = Mapping[str, Any]
 
-USER = frozenset({"user", "human"})
-SYSTEM = frozenset({"system", "developer"})
-ASSISTANT = frozenset({"assistant", "gpt", "chatgpt", "bing", "bard"})
-TOOLS = frozenset({"tool", "function", "observation"})
-"""The speakers in a conversation, by the names of OpenAI and ShareGPT."""
-
 ROLES = {
-    **dict.fromkeys(USER, "user"),
-    **dict.fromkeys(SYSTEM, "system"),
-    **dict.fromkeys(ASSISTANT, "assistant"),
-    **dict.fromkeys(TOOLS, "tool"),
+    **dict.fromkeys(("user", "human"), "user"),
+    **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("assistant", "gpt", "chatgpt", "bing", "bard"), "assistant"),
+    **dict.fromkeys(("tool", "function", "observation"), "tool"),
 }
-"""The role of each speaker in chat templates."""
+"""The role in chat templates of each speaker, by the names of OpenAI and ShareGPT."""
 
 SPEAKERS, TEXTS = ("role", "from"), ("content", "value")
 """The keys of a message for its speaker and its text: OpenAI's, and ShareGPT's."""
@@ -156,7 +150,7 @@ def text_beside(value: Any, where: str) -> str:
 
 def has_tools(record: Record) -> bool:
     """Returns whether a record or a message has tools or calls of them, or is a tool's."""
-    is_tool = any(str(record.get(key)) in TOOLS for key in SPEAKERS)
+    is_tool = any(ROLES.get(str(record.get(key))) == "tool" for key in SPEAKERS)
     return is_tool or any(record.get(key) not in EMPTY for key in NO_TEXTS)
 
 
@@ -189,11 +183,16 @@ def _turns_of_messages(messages: Sequence[Any], where: str) -> tuple[str, ...]:
     preface: list[str] = []
     turns: list[str] = []
     for number, message in enumerate(messages):
-        speaker, text = _spoken(message, f"{where}[{number}]")
-        if speaker in USER:
+        role, _, content = role_of(message, place := f"{where}[{number}]")
+        refuse_tools(message, f"{place}.")
+        if role == "assistant":
+            continue
+        text = text_in_parts(message.get(content), f"{place}.{content}")
+        require(_is_text(text), f"{place}.{content}", text, "text")
+        if role == "user":
             turns.append("\n\n".join([*preface, text]))
             preface = []
-        elif speaker in SYSTEM:
+        else:
             preface.append(text)
     if not turns or preface:
         place = " after that of the system" if preface else ""
@@ -209,26 +208,18 @@ def speaking(message: Any) -> tuple[str, str] | None:
     return next((pair for pair in pairs if pair[1] in message), pairs[0] if pairs else None)
 
 
-def keys_of_message(message: Any, where: str) -> tuple[str, str]:
-    """Returns what `speaking` does; raises `ConfigError` if it is no message, or one of tools."""
+def role_of(message: Any, where: str) -> tuple[str, str, str]:
+    """Returns the role of who speaks in a message, and the keys of the speaker and the text.
+
+    Raises `ConfigError` if it is no message, or the speaker is not known.
+    """
     pair = speaking(message)
     if pair is None:
         raise ConfigError(f"{where}={message!r:.60}: expected role and content, or from and value")
-    refuse_tools(message, f"{where}.")
-    return pair
-
-
-def _spoken(message: Any, where: str) -> tuple[str, str]:
-    """Returns the speaker and the text of a message; no text for the assistant."""
-    key, content = keys_of_message(message, where)
-    speaker, known = str(message[key]), USER | SYSTEM | ASSISTANT
-    if speaker not in known:
-        raise ConfigError(f"{where}.{key}={speaker!r}: {nearest(speaker, known)}")
-    if speaker in ASSISTANT:
-        return speaker, ""
-    text = text_in_parts(message.get(content), f"{where}.{content}")
-    require(_is_text(text), f"{where}.{content}", text, "text")
-    return speaker, text
+    speaker = str(message[pair[0]])
+    if speaker not in ROLES:
+        raise ConfigError(f"{where}.{pair[0]}={speaker!r}: {nearest(speaker, ROLES)}")
+    return ROLES[speaker], *pair
 
 
 def text_in_parts(value: Any, where: str) -> str:

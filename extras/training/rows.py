@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from outrider.base.contents import fault_of, json_in
-from outrider.base.errors import ConfigError, is_int, message_of, nearest, require
+from outrider.base.errors import ConfigError, is_int, message_of, require
 from outrider.base.terminal import plain, remarks
 from outrider.contract.context import Tokens
 from outrider.contract.target import Target
 from outrider.data.jsonl import json_lines
 from outrider.data.reading import numbered
 from outrider.data.records import (
-    ROLES,
     SPEAKERS,
     TEXTS,
-    keys_of_message,
     refuse_tools,
+    role_of,
     text_beside,
 )
 from outrider.extras.training.generated_texts import Text
@@ -197,14 +196,13 @@ def answered(messages: Any, where: str, target: Target, system: Turns) -> list[T
 
 
 def _turn(message: Any, where: str) -> dict[str, Any]:
-    speaker, content = keys_of_message(message, where)
-    role, text = str(message[speaker]), message.get(content)
-    if role not in ROLES:
-        raise ConfigError(f"{where}.{speaker}={role!r}: {nearest(role, ROLES)}")
+    role, speaker, content = role_of(message, where)
+    refuse_tools(message, f"{where}.")
+    text = message.get(content)
     if not isinstance(text, str):
         raise ConfigError(f"{where}.{content}={text!r:.60}: expected text")
     beside = {key: it for key, it in _filled(message).items() if key not in (speaker, content)}
-    return {**beside, "role": ROLES[role], "content": text}
+    return {**beside, "role": role, "content": text}
 
 
 def _rendered(target: Target, turns: Turns, where: str, *, prompt: bool) -> list[int]:
