@@ -2,19 +2,17 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
-from outrider.base.errors import ConfigError, described
+from outrider.base.errors import ConfigError
 from outrider.base.terminal import plain, remarks
 from outrider.lab.runs.report import Report, Reports
 from outrider.lab.runs.run import Run
 from outrider.plugins.config import build
 from outrider.plugins.entry import Entry
 from outrider.plugins.registry import installed
-
-VARIABLE = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+from outrider.plugins.source import REQUIRED, parameters_of
 
 
 def chosen_reports(
@@ -27,8 +25,8 @@ def chosen_reports(
     """
     if configs is None:
         made = {name: _made(entry, later) for name, entry in installed().of("report").items()}
-        return Reports({name: report for name, report in made.items() if report}, _say_failed)
-    return Reports({name: build(config) for name, config in configs.items()}, _say_failed)
+        return Reports({name: report for name, report in made.items() if report})
+    return Reports({name: build(config) for name, config in configs.items()})
 
 
 @contextmanager
@@ -45,24 +43,12 @@ def following(reports: Reports, folder: Path, settings: Mapping[str, Any]) -> It
 
 def _made(entry: Entry, later: str | None) -> Report | None:
     try:
-        parameters = signature(entry.factory).parameters.values()
-        needed = [each for each in parameters if each.default is each.empty]
-        if any(each.kind not in VARIABLE for each in needed):
+        if any(default is REQUIRED for default in parameters_of(entry).values()):
             return None
         entry.check_extra()
     except ConfigError as error:
         if later is not None:
-            _say(f"{error}{later}")
+            remarks().print(plain(f"{error}{later}"), soft_wrap=True)
         return None
     report: Report = entry.factory()
     return report
-
-
-def _say_failed(name: str, error: BaseException) -> None:
-    entry = installed().of("report").get(name)
-    fault = described(error, "" if entry is None else entry.path)
-    _say(f"report {name} failed, the run goes on: {fault}")
-
-
-def _say(line: str) -> None:
-    remarks().print(plain(line), soft_wrap=True)

@@ -7,7 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, final
 
-from outrider.base.errors import ANY_FAULT
+from outrider.base.errors import ANY_FAULT, described
+from outrider.base.terminal import plain, remarks
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
@@ -57,16 +58,10 @@ class Report:
 
 @final
 class Reports(Report):
-    """Several reports, by name. One that fails is left out from then on, and the run goes on.
+    """Several reports, by name. One that fails is left out from then on, and the run goes on."""
 
-    failed: called with the name of a report that failed, and its error.
-    """
-
-    def __init__(
-        self, reports: Mapping[str, Report], failed: Callable[[str, BaseException], None]
-    ) -> None:
-        self._reports, self._failed = dict(reports), failed
-        self._has_begun = False
+    def __init__(self, reports: Mapping[str, Report]) -> None:
+        self._reports, self._has_begun = dict(reports), False
         layouts = (each.layouts.items() for each in reports.values())
         self.layouts: Mapping[str, Any] = dict(chain.from_iterable(layouts))
 
@@ -106,5 +101,7 @@ class Reports(Report):
                 answers.append(call(report))
             except ANY_FAULT as error:
                 del self._reports[name]
-                self._failed(name, error)
+                line = f"report {name} failed, the run goes on: "
+                line += described(error, type(report).__module__)
+                remarks().print(plain(line), soft_wrap=True)
         return answers
