@@ -14,10 +14,6 @@ from outrider.lab.statistics.prediction import Prediction
 TASK_RATES = ("speedup", "block_efficiency", "tokens_per_second")
 """The rates that are given by task, besides scores."""
 
-
-AS_IT_IS = ("lossless", "remembers", "target_itself", "prompts", "trained_on")
-"""The fields of a row that are plain values."""
-
 PLAIN = "plain decoding"
 
 
@@ -81,25 +77,16 @@ class Row:
 
     def plain(self) -> dict[str, Any]:
         """Returns the row as plain values, for JSON: `alpha`, `alpha_low`, `alpha_high`, ..."""
-        rates: dict[str, Any] = {}
-        for name, rate in self.rates.items():
-            for end in ("value", "low", "high"):
-                rates[f"{name}_{end}".removesuffix("_value")] = getattr(rate, end, None)
-        return {
-            "drafter": self.drafter,
-            "gamma": self.gamma,
-            **rates,
-            "counts": None if self.counts is None else asdict(self.counts),
-            "seconds": self.seconds,
-            **(asdict(self.prediction) if self.prediction else {}),
-            "depths": dict(self.depths),
-            "acceptance_by_rank": self.ranks,
-            "acceptance": None if self.acceptance is None else asdict(self.acceptance),
-            "categories": _plain(self.categories),
-            "tasks": {task: _plain(rates) for task, rates in self.tasks.items()},
-            "doubts": list(self.doubts),
-            **{name: getattr(self, name) for name in AS_IT_IS},
+        plain = asdict(self)
+        rates, prediction, _ = (plain.pop(name) for name in ("rates", "prediction", "control"))
+        plain["acceptance_by_rank"] = plain.pop("ranks")
+        figures = {
+            f"{name}_{end}".removesuffix("_value"): None if rate is None else rate[end]
+            for name, rate in rates.items()
+            for end in ("value", "low", "high")
         }
+        first = {name: plain.pop(name) for name in ("drafter", "gamma")}
+        return {**first, **figures, **plain, **(prediction or {})}
 
 
 @final
@@ -123,10 +110,6 @@ class Details:
         stretches = {"positions": self.positions, "contexts": self.contexts, "order": self.order}
         plain = {name: [asdict(each) for each in some] for name, some in stretches.items()}
         return {**self.row.plain(), "latency": self.latency, **plain}
-
-
-def _plain(rates: Mapping[str, Interval | None]) -> dict[str, Any]:
-    return {name: None if rate is None else asdict(rate) for name, rate in rates.items()}
 
 
 def ranking(rows: Sequence[Row]) -> str:

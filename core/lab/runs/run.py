@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Self, final
 
-from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, described, require
+from outrider.base.errors import ConfigError, require
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.runs.files import LINES, read_facts, read_in, read_measurement, run_folders
 
@@ -81,15 +81,6 @@ def load(folder: Path) -> Run:
 
 def read_run(folder: Path) -> tuple[dict[str, Any], list[Measurement]]:
     """Returns the facts of a run and its measurements, those of drafters that failed too."""
-    try:
-        return _read_run(folder)
-    except OutriderError:
-        raise
-    except ANY_FAULT as error:  # one folder that can't be read stops no other
-        raise ConfigError(f"{folder}: damaged, {described(error)}") from error
-
-
-def _read_run(folder: Path) -> tuple[dict[str, Any], list[Measurement]]:
     facts = read_facts(folder)
     asked = {(prompt, turn) for prompt, turn, _ in facts["questions"]}
     measurements: dict[tuple[object, ...], Measurement] = {}
