@@ -20,7 +20,7 @@ def settings() -> Iterator[tuple[str, str, str]]:
     """Yields the role, the part and the name of each setting whose values are checked."""
     for role in ROLES:
         for name, entry in installed().of(role).items():
-            if hasattr(entry.product.__init__, "is_checked") and name != "classifier":  # a file
+            if hasattr(entry.product.__init__, "__wrapped__") and name != "classifier":  # a file
                 known = inspect.signature(entry.factory).parameters
                 for setting, hint in hints_of(entry.product.__init__).items():
                     if setting in known and wrong_values(hint):

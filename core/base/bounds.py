@@ -106,16 +106,9 @@ def checked(prefix: str = "") -> Callable[[Function], Function]:
             judged = arguments_of(made, placed, prefix).values()
             return made(*judged, *arguments[len(placed) :], **arguments_of(made, named, prefix))
 
-        call.is_checked = True  # type: ignore[attr-defined]
         return cast("Function", call)
 
     return decorate
-
-
-def is_checked(factory: Callable[..., Any]) -> bool:
-    """Returns whether a function or class judges its arguments itself."""
-    made: Any = factory.__init__ if inspect.isclass(factory) else factory
-    return getattr(made, "is_checked", False)
 
 
 def arguments_of(

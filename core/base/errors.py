@@ -150,12 +150,6 @@ OTHER_NAMES = {
 """Names of transformers and vLLM, and what settings they are here, as on the command line."""
 
 
-def _said_here(name: str, known: Iterable[str]) -> str:
-    """Returns how a name of another library is written here; "" if it is none of these settings."""
-    said, tops = OTHER_NAMES.get(name, ""), {each.partition(".")[0] for each in known}
-    return said if {re.split("[.=]", word)[0] for word in said.split()} <= tops else ""
-
-
 def nearest(name: str, names: Iterable[str]) -> str:
     """Returns the hint for a name that is not among `names`: the closest ones, and all of them.
 
@@ -166,7 +160,8 @@ def nearest(name: str, names: Iterable[str]) -> str:
     matches = [candidate for candidate in known if candidate.endswith(f".{name}")]
     matches = matches or difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     listed = f"there are: {', '.join(known) or 'none'}"
-    if here := _said_here(name, known):
-        return f"here it is {here}; {listed}"
+    said, tops = OTHER_NAMES.get(name, ""), {each.partition(".")[0] for each in known}
+    if said and {re.split("[.=]", word)[0] for word in said.split()} <= tops:
+        return f"here it is {said}; {listed}"
     hint = " or ".join(repr(match) for match in matches)
     return f"did you mean {hint}? T{listed[1:]}" if matches else listed

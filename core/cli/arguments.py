@@ -2,31 +2,16 @@
 
 import os
 import re
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import fields
 from pkgutil import resolve_name
 from typing import Any
 
-from outrider.base.errors import ConfigError, is_int, nearest
+from outrider.base.errors import is_int, require
+from outrider.cli.usage import Parser
 from outrider.plugins.hookspecs import Command
-from outrider.plugins.presets import CONFIG_DIR, CONFIG_NAME
 
-SWEEP = ("--multirun", "-m")
-
-FLAGS = (
-    *SWEEP, "--run", "-r", "--resolve", "--info", "-i", "--hydra-help", "--help", "--version",
-    "--shell-completion", "-sc",
-)  # fmt: skip
-
-FLAGS_WITH_VALUE = (
-    *CONFIG_DIR, *CONFIG_NAME, "--cfg", "-c", "--package", "-p", "--experimental-rerun",
-)  # fmt: skip
-
-SHOWN = ("job", "hydra", "all")
-INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-CHOICES: dict[str, tuple[str, ...]] = {"--cfg": SHOWN, "-c": SHOWN, "--info": INFO, "-i": INFO}
-"""The values of the flags that take one of several."""
+SWEEP = "--multirun"
 
 UNQUOTED = re.compile(
     r"""("(?:\\.|[^"])*"|'(?:\\.|[^'])*')"""  # what is in quotes, and stays
@@ -44,46 +29,34 @@ QUOTATION = ("'", '"', "[")
 def arranged(command: Command, arguments: Sequence[str]) -> list[str]:
     """Returns the arguments as Hydra expects them: flags first, texts and paths quoted.
 
-    In a sweep texts are not quoted: a comma there separates values.
+    Flags have their long names, each in one word with its value. In a sweep texts are not quoted: a
+    comma there separates values.
 
     Raises `ConfigError` for a flag that there is not, or that lacks its value.
     """
-    flags: list[str] = []
-    overrides: list[str] = []
-    words = deque(arguments)
-    while words:
-        word = words.popleft()
-        if word.startswith("-"):
-            flags += _flag(command, word, words)
-        elif not (word.endswith("=null") and _is_null(command, word.partition("=")[0])):
-            overrides.append(word)
+    from hydra._internal.utils import get_args_parser  # help needs none
+
+    parents = [get_args_parser()]
+    parser = Parser(prog=f"outrider {command.name}", parents=parents, add_help=False)
+    given = vars(parser.parse_intermixed_args(arguments))
+    words: list[str] = given.pop("overrides")
+    require(given["config_path"] is None, "--config-path", given["config_path"], "--config-dir")
+    given["config_dir"] = given["config_dir"] and os.path.expanduser(given["config_dir"])
+    flags = [
+        f"--{name.replace('_', '-')}{'' if value is True else f'={value}'}"
+        for name, value in given.items()
+        if value not in (None, False)
+    ]
+    overrides = [
+        word
+        for word in words
+        if not (word.endswith("=null") and _is_null(command, word.partition("=")[0]))
+    ]
     if command.words is not None:
         settings = resolve_name(command.words) if isinstance(command.words, str) else command.words
         named = [word for word in overrides if SETTING.match(word)]
         overrides = [*settings([word for word in overrides if word not in named]), *named]
-    is_sweep = any(flag in SWEEP for flag in flags)
-    return [*flags, *map(quote_words if is_sweep else quoted_override, overrides)]
-
-
-def _flag(command: Command, word: str, words: deque[str]) -> list[str]:
-    """Returns a flag as Hydra takes it, with its value, which may be the next of the words."""
-    name, equals, value = word.partition("=")
-    if name not in (*FLAGS, *FLAGS_WITH_VALUE):
-        hint = f"settings are written NAME=VALUE, and `outrider {command.name} --help` lists them"
-        if name in ("--config-path", "-cp"):
-            hint = "-cd names a folder of your own"
-        raise ConfigError(f"{name}: no such flag; {hint}")
-    if not equals and (name in FLAGS_WITH_VALUE or (words and words[0] in CHOICES.get(name, ()))):
-        value = words.popleft() if words else ""
-        if not value:
-            raise ConfigError(f"{name}: expected a value: {name}=...")
-    if value and name in CHOICES and value not in CHOICES[name]:
-        raise ConfigError(f"{name}={value}: {nearest(value, CHOICES[name])}")
-    if name in CONFIG_DIR:
-        value = os.path.expanduser(value)
-    if equals:
-        return [f"{name}={value}"]
-    return [name, value] if value else [name]
+    return [*flags, *map(quote_words if given["multirun"] else quoted_override, overrides)]
 
 
 def _is_null(command: Command, group: str) -> bool:

@@ -1,10 +1,10 @@
 """How a command line can go on, found without importing what it names."""
 
 from collections.abc import Iterator
-from importlib.resources import files
-from pathlib import Path
+from pathlib import PurePath
 
-from outrider.cli.usage import config_packages, read_settings
+from outrider.cli.usage import read_settings
+from outrider.plugins.presets import config_files
 from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES
 from outrider.plugins.source import parameters_of
@@ -49,11 +49,8 @@ def _settings(command: str, before: list[str], word: str) -> Iterator[str]:
 def _options(group: str) -> Iterator[str]:
     """Yields the names in a config group: of registered parts, and of files."""
     yield from installed().of(group)
-    for package in config_packages():
-        folder = files(package).joinpath(group)
-        if folder.is_dir():
-            names = (Path(file.name) for file in folder.iterdir())
-            yield from (name.stem for name in names if name.suffix == ".yaml")
+    files = map(PurePath, config_files())
+    yield from (file.stem for file in files if str(file.parent) == group)
 
 
 def _parameters(group: str, name: str | None) -> list[str]:

@@ -4,8 +4,8 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -122,13 +122,14 @@ def _run_command(entry: Entry, arguments: Sequence[str]) -> None:
         names = (name for name, other in installed().commands.items() if other.json)
         raise ConfigError(f"{JSON_FLAG}: expected one of {', '.join(names)}")
     if command.plain:
-        with _explaining(command):
-            entry.factory(arguments)
+        entry.check_extra()
+        entry.factory(arguments)
     elif "--version" in arguments:
         print(f"outrider {version('outrider')}")
     elif any(word in HELP for word in arguments):
         print(command_help(command))
     else:
+        entry.check_extra()
         _run_hydra_command(entry, list(arguments))
 
 
@@ -148,9 +149,9 @@ def _run_hydra_command(entry: Entry, arguments: list[str]) -> None:
     is_completion = any(argument in COMPLETION for argument in arguments)
     program = "outrider" if is_completion else f"outrider {command.name}"
     words = ["--help" if argument == ALL_SETTINGS else argument for argument in arguments]
-    if is_quiet() and any(word in SWEEP for word in words):
-        words.append("hydra.hydra_logging.root.level=WARNING")  # it reports each job
     sys.argv = [program, *arranged(command, words)]
+    if is_quiet() and SWEEP in sys.argv:
+        sys.argv.append("hydra.hydra_logging.root.level=WARNING")  # it reports each job
     # This makes Hydra raise errors; otherwise it prints a traceback and exits.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     app = hydra.main(
@@ -173,8 +174,7 @@ def _run_hydra_command(entry: Entry, arguments: list[str]) -> None:
     except (OutriderError, ModuleNotFoundError, OSError):
         raise
     except Exception as error:
-        is_sweep = any(flag in SWEEP for flag in arguments)
-        if is_sweep and HydraConfig.initialized():  # one of a job, which names its part
+        if SWEEP in sys.argv and HydraConfig.initialized():  # one of a job, which names its part
             raise
         _fail(explain_error(error, command.name, sys.argv[1:]), error)
 
@@ -207,8 +207,7 @@ def _run_guarded(entry: Entry, config: Any) -> Any:
         kind, hydra = command.settings_class, HydraConfig.get()
         say_what_only_sweeps_use(hydra)
         os.chdir(hydra.runtime.cwd)  # paths are the user's, wherever hydra.job.chdir has led
-        with _explaining(command):
-            return entry.factory(config if kind is None else settings_of(command, config))
+        return entry.factory(config if kind is None else settings_of(command, config))
     except Exception as error:
         # In a sweep Hydra reports the error: it names the job and runs the others.
         if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
@@ -216,17 +215,6 @@ def _run_guarded(entry: Entry, config: Any) -> Any:
         is_setting = isinstance(error, OmegaConfBaseException)
         line = explain_error(error, command.name, ()) if is_setting else _line_of(error)
         _fail(line, error)
-
-
-@contextmanager
-def _explaining(command: Command) -> Iterator[None]:
-    """Raises what to install where a command lacks a library of its group."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if command.extra is None:
-            raise
-        raise command_entry(command.name).explained(error) from error
 
 
 def _fail(line: str, error: BaseException) -> None:

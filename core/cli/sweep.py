@@ -19,7 +19,7 @@ from outrider.cli.arguments import SWEEP
 from outrider.plugins.config import build
 from outrider.plugins.hookspecs import Command
 from outrider.plugins.options import hydra_ready
-from outrider.plugins.presets import CONFIG_DIR, CONFIG_NAME, SEARCH_PATH, own_folders
+from outrider.plugins.presets import CONFIG_DIR, SEARCH_PATH, own_folders
 from outrider.plugins.reading import settings_of
 
 BASIC = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"
@@ -41,19 +41,12 @@ def check_jobs(command: Command, arguments: Sequence[str]) -> None:
     Raises `ConfigError` if a job can't run, chooses what runs the sweep, or has another's folder,
     be it of an earlier sweep.
     """
-    settings, flags, words = list[str](), set[str](), iter(arguments)
-    primary = command.name
-    for word in words:
-        name, equals, value = word.partition("=")
-        if name in (*CONFIG_DIR, *CONFIG_NAME):
-            value = value if equals else next(words, "")
-            primary = value if name in CONFIG_NAME else primary
-        elif word.startswith("-"):
-            flags.add(word)
-        elif name not in SEARCH_PATH:
-            settings.append(word)
-    if not flags <= {*SWEEP}:
+    flags = dict(word.partition("=")[::2] for word in arguments if word.startswith("--"))
+    primary, is_multirun = flags.pop("--config-name", command.name), SWEEP in flags
+    if flags.keys() - {CONFIG_DIR, SWEEP}:
         return
+    words = (word for word in arguments if not word.startswith("--"))
+    settings = [word for word in words if word.partition("=")[0] not in SEARCH_PATH]
     HydraConfig.instance().cfg = None
     with hydra_ready():
         loader: Any = GlobalHydra.instance().config_loader()
@@ -62,8 +55,7 @@ def check_jobs(command: Command, arguments: Sequence[str]) -> None:
         loader.repository.initialize_sources(loader.get_search_path())
         config = loader.load_configuration(primary, settings, RunMode.MULTIRUN)
         hydra = config.hydra
-        is_sweep = flags or hydra.mode == RunMode.MULTIRUN
-        if not is_sweep:
+        if not is_multirun and hydra.mode != RunMode.MULTIRUN:
             return
         if hydra.sweeper._target_ != BASIC:
             place, sweeper = hydra.sweep.dir, hydra.runtime.choices[RUNNERS[1]]

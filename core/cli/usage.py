@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from errno import ENOENT
-from importlib.resources import files
 from shutil import get_terminal_size
 from typing import Any, NoReturn, final
 
@@ -14,7 +13,7 @@ import yaml  # that of OmegaConf, which is slow to import
 
 from outrider.base.errors import ConfigError
 from outrider.plugins.hookspecs import Command
-from outrider.plugins.presets import plugin_folders
+from outrider.plugins.presets import config_files
 from outrider.plugins.registry import command_entry, installed
 from outrider.plugins.roles import ROLES
 
@@ -114,7 +113,7 @@ def command_help(command: Command) -> str:
 
 
 @final
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, as those of other commands."""
 
     def error(self, message: str) -> NoReturn:
@@ -125,7 +124,7 @@ def argument_parser(
     command: str, description: str, epilog: str | None = None
 ) -> argparse.ArgumentParser:
     """Returns the parser of a command that takes no config."""
-    parser = _Parser(prog=f"outrider {command}", description=description, epilog=epilog)
+    parser = Parser(prog=f"outrider {command}", description=description, epilog=epilog)
     # Only for the help: the console script removes the flags first.
     quiet = "print only the result: no progress, no notes; errors still go to stderr"
     parser.add_argument(QUIET_FLAG, action="store_true", help=quiet)
@@ -135,8 +134,14 @@ def argument_parser(
 
 
 def read_settings(command: str) -> Settings:
-    """Returns what the config file of a command says, with what it takes from other files."""
-    text = config_file(command)
+    """Returns what the config file of a command says, with what it takes from other files.
+
+    Raises `FileNotFoundError` if there is none.
+    """
+    file = config_files().get(f"{command}.yaml")
+    if file is None:
+        raise FileNotFoundError(ENOENT, "expected it on the search path", f"{command}.yaml")
+    text = file.read_text(encoding="utf-8")
     content: Any = yaml.safe_load(text)
     groups: dict[str, Any] = {}
     values: dict[str, Any] = {}
@@ -158,27 +163,6 @@ def read_settings(command: str) -> Settings:
     values = own | {name: value for name, value in values.items() if name not in own}
     examples = tuple(re.findall(r"^# (outrider .*)", text, re.MULTILINE))
     return Settings(examples, groups, values, comments | _comments(text))
-
-
-def config_packages() -> list[str]:
-    """Returns the packages on the search path, in which config files are."""
-    paths = ("pkg://outrider.conf", *plugin_folders())
-    packages = (path.removeprefix("pkg://") for path in paths if path.startswith("pkg://"))
-    return [package.strip("/").replace("/", ".") for package in packages]
-
-
-def config_file(name: str) -> str:
-    """Returns the text of a config file, the first of its name on the search path.
-
-    Raises `FileNotFoundError` if there is none.
-    """
-    for package in config_packages():
-        file = files(package) / f"{name}.yaml"
-        if file.is_file():
-            return file.read_text(encoding="utf-8")
-    raise FileNotFoundError(
-        ENOENT, f"expected it in {', '.join(config_packages())}", f"{name}.yaml"
-    )
 
 
 def _flat(content: Mapping[str, Any]) -> dict[str, Any]:

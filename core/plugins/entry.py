@@ -13,7 +13,7 @@ from typing import Any, final
 from packaging.requirements import Requirement
 
 from outrider.base.calling import hints_of
-from outrider.base.errors import ConfigError, OutriderError, PluginError, described, nearest
+from outrider.base.errors import ConfigError, PluginError, described, nearest
 from outrider.base.terminal import plain, remarks
 from outrider.plugins.hookspecs import Command
 from outrider.plugins.roles import ROLES
@@ -74,21 +74,11 @@ class Entry:
     def check_extra(self) -> None:
         """Raises `ConfigError` if a library of its group is not installed."""
         if self.extra and (missing := lacking(self.distribution, self.extra)):
-            raise self._needs(", ".join(missing))
-
-    def explained(self, error: ImportError) -> OutriderError:
-        """Returns why an import of the part failed: what to install, or what is broken."""
-        missing = (error.name or "").partition(".")[0]
-        is_own = missing == self.path.partition(".")[0]
-        if self.extra is None or is_own:
-            return PluginError(f"{self.claim} can't be imported: {described(error, self.path)}")
-        return self._needs(missing)
-
-    def _needs(self, missing: str) -> ConfigError:
-        special = {"command": f"outrider {self.name}", "report": f"reports=[{self.name}]"}
-        what = special.get(self.role, f"{self.role}={self.name}")
-        package = f"{self.distribution}[{self.extra}]"
-        return ConfigError(f"{what} needs {missing}: pip install '{package}'")
+            special = {"command": f"outrider {self.name}", "report": f"reports=[{self.name}]"}
+            what = special.get(self.role, f"{self.role}={self.name}")
+            package = f"{self.distribution}[{self.extra}]"
+            line = f"{what} needs {', '.join(missing)}: pip install '{package}'"
+            raise ConfigError(line)
 
 
 @cache
@@ -97,7 +87,9 @@ def _factory(entry: Entry) -> Callable[..., Any]:
     try:
         factory: Callable[..., Any] = resolve_name(source) if isinstance(source, str) else source
     except ImportError as error:
-        raise entry.explained(error) from error
+        entry.check_extra()
+        line = f"{entry.claim} can't be imported: {described(error, entry.path)}"
+        raise PluginError(line) from error
     except AttributeError as error:
         raise PluginError(f"{entry.claim} is {source!r}: {error}") from error
     kind = ROLES[entry.role].kind if entry.role in ROLES else None

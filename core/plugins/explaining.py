@@ -34,8 +34,6 @@ GROUPS = (*ROLES, "sampling")
 ADDED = ("experiment", "paper")
 """Groups that commands have no default of."""
 
-SWEEP = ("-m", "--multirun")
-
 ADVICE = ", set env var HYDRA_FULL_ERROR=1 to see chained exception."
 """What Hydra adds to a line, and what is set already."""
 
@@ -100,7 +98,7 @@ def _of_overrides(command: str, overrides: Sequence[str]) -> str | None:
     tops = {it.name for it in fields(kind)} if kind else set(composed(command))
     groups = [group for group in GROUPS if group in tops]
     chosen = (*SEARCH_PATH, *groups)
-    may_sweep = any(word in SWEEP for word in overrides)
+    may_sweep = "--multirun" in overrides
     for override in parsed:
         if not override.key_or_group:
             return f"{override.input_line!r}: expected SETTING=VALUE"

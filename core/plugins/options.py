@@ -31,9 +31,6 @@ from outrider.plugins.source import REQUIRED, parameters_of
 CONF_MODULE = "outrider.conf"
 """Where the commands' configs are."""
 
-HYDRAS = {TARGET, "_args_", "_convert_", "_partial_", "_recursive_"}
-"""The keys of a part's config that are Hydra's, and no arguments."""
-
 SCHEME = "outrider"
 
 
@@ -130,7 +127,7 @@ def composed(command: str | None, overrides: Sequence[str] = ()) -> DictConfig:
 def option_schema(entry: Entry) -> DictConfig:
     """Returns the config of a part: its factory's parameters with their defaults.
 
-    Raises `PluginError` if a default is of a type that no config can hold, or a name is Hydra's.
+    Raises `PluginError` if a default is of a type that no config can hold.
     """
     return schema_of(parameters_of(entry), entry.path, entry.claim)
 
@@ -140,8 +137,6 @@ def schema_of(parameters: Mapping[str, Any], target: str, claim: str) -> DictCon
 
     target: the name that a config calls it by. claim: what it claims to be, for messages.
     """
-    if taken := HYDRAS & parameters.keys():
-        raise PluginError(f"{claim} has a setting {min(taken)!r}, which is a key of Hydra's")
     values = {name: "???" if it is REQUIRED else it for name, it in parameters.items()}
     try:
         return OmegaConf.create({TARGET: target} | values)

@@ -64,10 +64,7 @@ def option_of(role: str, part: Any, said: str = "") -> tuple[Any, dict[str, Any]
     )
     said = said or f"{role}={shown(settings.get(role, part))}"
     if isinstance(place := settings.pop(TARGET, None), str):
-        try:
-            return resolve_name(place), settings
-        except Exception as error:  # whatever importing a module can raise
-            raise ConfigError(f"{said}: {described(error)}") from error
+        return located(place, said), settings
     option, kind = settings.pop(role, "greedy" if role == "sampling" else None), kind_of(role)
     if role == "target" and isinstance(option, str) and option not in installed().of(role):
         is_model = "/" in option or option.endswith(".gguf")  # which no plugin's name is
@@ -77,6 +74,14 @@ def option_of(role: str, part: Any, said: str = "") -> tuple[Any, dict[str, Any]
     instance = f", or an instance of {kind.__name__}" if kind is not None else ""
     expected = f"a name, or a mapping with {role!r} or {TARGET!r}{instance}"
     raise ConfigError(f"{said}: expected {expected}")
+
+
+def located(place: str, said: str) -> Any:
+    """Returns what stands at a place; raises `ConfigError` if that can't be imported."""
+    try:
+        return resolve_name(place)
+    except Exception as error:  # whatever importing a module can raise
+        raise ConfigError(f"{said}: {described(error)}") from error
 
 
 def factory_of(node: Mapping[str, Any]) -> Any:

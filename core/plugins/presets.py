@@ -9,13 +9,11 @@ from pathlib import Path
 from outrider.base.errors import ANY_FAULT, ConfigError, PluginError, described
 from outrider.plugins.registry import builtin, installed
 
-CONFIG_DIR = ("--config-dir", "-cd")
-"""Flags of Hydra that name a folder of config files."""
+CONFIG_DIR = "--config-dir"
+"""Hydra's flag that names a folder of config files."""
 
-CONFIG_NAME = ("--config-name", "-cn")
-"""Flags of Hydra that name a config of one's own in such a folder, in place of the command's."""
-
-FIRST = ("pkg://hydra.conf", "pkg://outrider.conf")
+OURS = "pkg://outrider.conf"
+FIRST = ("pkg://hydra.conf", OURS)
 """What is searched before any other folder."""
 
 SEARCH_PATH = ("hydra.searchpath", "+hydra.searchpath", "++hydra.searchpath")
@@ -63,6 +61,12 @@ def plugin_folders() -> tuple[str, ...]:
     return tuple(found)
 
 
+def config_files() -> dict[str, Path]:
+    """Returns the config files of ours and of plugins, by name; the first of each name is read."""
+    paths = reversed((OURS, *plugin_folders()))
+    return {name: _folder(path) / name for path in paths for name in _configs(path)}
+
+
 def check_own_presets(arguments: Sequence[str]) -> None:
     """Looks at the folders of presets that a command line names; their modules can be imported.
 
@@ -82,11 +86,10 @@ def own_folders(arguments: Sequence[str]) -> list[str]:
     from hydra.core.override_parser.overrides_parser import OverridesParser  # which help need not
 
     found: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        name, equals, value = word.partition("=")
-        if name in CONFIG_DIR:
-            found.append(f"file://{value if equals else next(words, '')}")
+    for word in arguments:
+        name, _, value = word.partition("=")
+        if name == CONFIG_DIR:
+            found.append(f"file://{value}")
         elif name in SEARCH_PATH:
             given = OverridesParser.create().parse_override(word).value()
             paths = given if isinstance(given, list) else []  # for others Hydra says what is wrong

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from functools import cache, partial
 from importlib import import_module
-from importlib.metadata import EntryPoint, distributions, entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any
 
@@ -33,12 +33,11 @@ def registry_from(extra: Iterable[ModuleType] = (), *, installed: bool = True) -
     extra: further modules or objects that implement hooks.
     installed: whether to load the entry points of installed distributions too. Those named in the
         environment variable OUTRIDER_BLOCK_PLUGINS, separated by commas, are left out.
-
-    Raises `PluginError` if the entry points of a distribution can't be read.
     """
     registry = Registry()
-    manager = _loaded(registry, extra, _entry_points() if installed else ())
-    owners = {entry.name: entry.dist.name for entry in _entry_points() if entry.dist}
+    points = list(dict.fromkeys(entry_points(group=GROUP)))  # a line that is there twice is one
+    manager = _loaded(registry, extra, points if installed else ())
+    owners = {entry.name: entry.dist.name for entry in points if entry.dist}
     owners |= dict.fromkeys(builtin_modules(), "outrider")
 
     def call(hook: str, use: Callable[[pluggy.HookImpl, str], None]) -> None:
@@ -108,23 +107,6 @@ def command_entry(name: str) -> Entry:
     Raises `ConfigError` if there is none.
     """
     return builtin().of("command").get(name) or installed().find("command", name)
-
-
-def _entry_points() -> list[EntryPoint]:
-    """Returns the entry points of the plugins; one that is written twice counts once.
-
-    Raises `PluginError` for a distribution whose file can't be read, which has none read.
-    """
-    try:
-        return list(dict.fromkeys(entry_points(group=GROUP)))
-    except ANY_FAULT as error:
-        for found in distributions():
-            try:
-                _ = found.entry_points
-            except ANY_FAULT as fault:
-                line = f"entry_points.txt can't be read: {described(fault)}"
-                raise PluginError(f"distribution {found.name}: {line}") from error
-        raise
 
 
 def _loaded(

@@ -4,8 +4,7 @@ import inspect
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.resources import files as resources
-from pathlib import Path
+from pathlib import PurePath
 from pkgutil import resolve_name
 from typing import Any
 
@@ -13,13 +12,14 @@ from docstrings import fields
 from omegaconf import OmegaConf
 
 import outrider
-from outrider.cli.usage import GROUPS, config_file, config_packages, read_settings
+from outrider.cli.usage import GROUPS, read_settings
 from outrider.extras.training.classifier import ClassifierRecipe
 from outrider.extras.training.corpus import TextRecipe
 from outrider.extras.training.drafters import DrafterRecipe
 from outrider.extras.training.progress import Schedule
 from outrider.plugins.entry import Entry
 from outrider.plugins.options import option_schema
+from outrider.plugins.presets import config_files
 from outrider.plugins.registry import installed
 
 ROLES = {
@@ -139,14 +139,12 @@ def presets() -> Iterator[str]:
 
 def options(group: str) -> list[str]:
     """Returns the names of a group's config files."""
-    folders = (resources(package).joinpath(group) for package in config_packages())
-    found = (file.name for folder in folders if folder.is_dir() for file in folder.iterdir())
-    return sorted(Path(name).stem for name in found if name.endswith(".yaml"))
+    return sorted(path.stem for path in map(PurePath, config_files()) if str(path.parent) == group)
 
 
 def source(group: str, name: str) -> str:
     """Returns the text of a config file."""
-    return config_file(f"{group}/{name}")
+    return config_files()[f"{group}/{name}.yaml"].read_text(encoding="utf-8")
 
 
 def heading_comment(group: str, name: str) -> str:

@@ -2,13 +2,7 @@
 
 import pytest
 
-from outrider.base.errors import ConfigError, described, nearest, require, shown
-
-
-def test_require_names_field_value_and_expectation() -> None:
-    require(True, "x", 1, "anything")
-    with pytest.raises(ConfigError, match=r"^top_p=5: expected a number in \(0, 1\]$"):
-        require(False, "top_p", 5, "a number in (0, 1]")
+from outrider.base.errors import described, nearest, shown
 
 
 def test_a_value_of_many_lines_is_shown_by_its_first() -> None:

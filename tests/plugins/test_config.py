@@ -14,11 +14,9 @@ from omegaconf import OmegaConf
 
 import outrider
 from outrider import ConfigError, PluginError
-from outrider.plugins import options
 from outrider.plugins.config import build, compose
 from outrider.plugins.entry import Entry
 from outrider.plugins.options import CONF_MODULE, Options, offer_options, option_schema
-from outrider.plugins.registry import installed
 
 ROOT = Path(__file__).parents[2]
 CONF = (ROOT / "conf", *ROOT.glob("extras/*/conf"))
@@ -131,56 +129,10 @@ def test_configs_that_are_made_when_they_are_read(path: str, is_there: bool) -> 
     assert Options("test", "outrider://").is_config(path) == is_there
 
 
-BUILT = ("target", "drafter", "verifier", "policy")
-"""The roles whose parts can be made with what every test has."""
-
-NEEDED = {
-    "dflash": "drafter.path=untrained",
-    "peagle": "drafter.path=untrained", "rest": "drafter.path=store",
-    "assistant": "drafter.model=published", "pard": "drafter.model=untrained",
-    "hydra": "drafter.path=untrained", "redrafter": "drafter.path=untrained",
-}  # fmt: skip
-"""Settings of parts that have none by default."""
-
-
-@pytest.fixture(scope="module")
-def composed(foresight: Path) -> dict[tuple[str, str], Any]:
-    """The node of every option, all composed at once; each has a key of its own."""
-    needed = {"classifier": f"policy.path={foresight}", **NEEDED}
-    keys = {(role, name): f"{role}_{name}" for role in BUILT for name in installed().of(role)}
-    words = [f"+{role}@{key}={name}" for (role, name), key in keys.items()]
-    for (_, name), key in keys.items():
-        if name in needed:
-            setting = needed[name].partition(".")[2]
-            words.append(f"{key}.{setting}")
-    config = compose("generate", [*words, "prompt=hi"])
-    return {option: config[key] for option, key in keys.items()}
-
-
-@pytest.mark.parametrize(
-    ("role", "name"),
-    [(entry.role, entry.name) for role in BUILT for entry in installed().of(role).values()],
-)
-def test_every_option_composes_and_instantiates_to_its_registered_class(
-    role: str, name: str, composed: dict[tuple[str, str], Any]
-) -> None:
-    node = composed[role, name]
-    part = installed().find(role, name)
-    assert node._target_ == f"{part.factory.__module__}.{part.factory.__qualname__}"
-    if role != "target":  # most of them are models to load
-        assert type(build(node)) is part.product
-
-
 @pytest.mark.parametrize("name", configs("sampling/*.yaml"))
 def test_every_sampling_instantiates(name: str) -> None:
     config = compose("generate", [f"sampling={name}", "prompt=hi"])
     assert isinstance(build(config.sampling), outrider.Sampling)
-
-
-@pytest.mark.parametrize("name", configs("*.yaml"))
-def test_every_command_composes(name: str) -> None:
-    chosen = ["recipe=classifier"] if name == "train" else []
-    assert options.composed(name, chosen) is not None
 
 
 @pytest.mark.parametrize("name", configs("recipe/*.yaml"))
@@ -191,7 +143,7 @@ def test_every_recipe_takes_its_settings(name: str) -> None:
 
 
 def test_every_yaml_file_is_tried_by_a_test_here() -> None:
-    # experiment, paper and launcher: commands/; training: the recipes
+    # commands: cli/; experiment, paper and launcher: cli/commands/; training: the recipes
     elsewhere = {"experiment", "paper", "hydra/launcher", "training"}
     folders = {
         str(path.parent.relative_to(folder)) for folder in CONF for path in folder.rglob("*.yaml")
