@@ -1,8 +1,8 @@
-"""The parts of an example: its target, drafter, acceptance rule, policy and constraint."""
+"""One combination of parts and settings, in plain values, and the parts that they describe."""
 
 import copy
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -12,7 +12,6 @@ from tiny.models import DECODERS, ENCODER_DECODERS, Entry, build
 from torch import Tensor
 from transformers import CONFIG_MAPPING
 
-from fuzz.example import Example, Settings
 from outrider import ConfigError, Constraint, Drafter, Target
 from outrider.plugins.parts import make
 from outrider.targets.tabular import TabularTarget
@@ -36,6 +35,54 @@ TABLE_DRAFTERS: dict[str, type[ChainDrafter | TreeDrafter]] = {
     "staged_tree": TreeDrafter,
 }
 """The kit's drafters, by their names in examples; each takes a `kind`."""
+
+
+Settings = Mapping[str, Any]
+"""The name of a part under its role, and its settings beside it: {"drafter": "bigram", "order": 3}.
+"""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Example:
+    """What one run does.
+
+    target: as `make_target` takes it.
+    prompts: the ids of each text. Two or more are also written in one batch.
+    constraint: the settings of `Cycle`; None for no constraint.
+    enumerate: sum the probability of every text, for small settings, instead of drawing texts.
+    The others are options of `outrider.decode`.
+    """
+
+    target: Settings
+    drafter: Settings
+    verifier: Settings
+    policy: Settings
+    prompts: Sequence[Sequence[int]]
+    sampling: Settings = dataclasses.field(default_factory=dict)
+    gamma: int = 2
+    budget: int | None = None
+    max_new_tokens: int = 4
+    stops: Sequence[str] = ()
+    constraint: Settings | None = None
+    enumerate: bool = False
+
+    @property
+    def greedy(self) -> bool:
+        """Returns whether the text is written at temperature 0."""
+        return not self.sampling.get("temperature")
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """The result of an example that broke no promise.
+
+    kinds: what was checked: "greedy", "sampled", "lossy", "coupled", "enumerated" or "partly
+        enumerated", and also "batch". Empty if a combination was refused.
+    refused: the message of the refusal; None if it ran.
+    """
+
+    kinds: tuple[str, ...] = ()
+    refused: str | None = None
 
 
 def make_target(settings: Settings) -> Target:

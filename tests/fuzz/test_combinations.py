@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fuzz.example import Example
+from fuzz.parts import Example
 from fuzz.run import run_example
 from fuzz.strategies import OF_ONE_KIND, drafters_for, enumerations, models, runs, tables
 from outrider.plugins.registry import installed

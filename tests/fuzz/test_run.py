@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from fuzz.example import Example, Outcome
-from fuzz.parts import make_target
+from fuzz.parts import Example, Outcome, make_target
 from fuzz.run import run_example
 from outrider import Verdict
 from outrider.base.errors import OutriderError
@@ -54,7 +53,7 @@ def of_the_distribution(patch: Patch) -> None:
 def of_batches(patch: Patch) -> None:
     right = loop.decode
     patch.setattr(
-        "fuzz.built.decode",
+        "fuzz.run.decode",
         lambda *a, **settings: right(*a, **settings | {"number": settings["number"] + 5}),
     )
 
