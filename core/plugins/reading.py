@@ -48,10 +48,7 @@ def settings_of(command: Command, config: DictConfig) -> Any:
 
 
 def read_settings(
-    settings: type[Settings],
-    config: DictConfig,
-    prefix: str = "",
-    given: Mapping[str, Any] | None = None,
+    settings: type[Settings], config: DictConfig, given: Mapping[str, Any] | None = None
 ) -> Settings:
     """Returns a command's config as an instance of its dataclass.
 
@@ -63,20 +60,17 @@ def read_settings(
     """
     hints = hints_of(settings)
     values: dict[str, Any] = {}
-    if not prefix:
-        _remark_on_other_keys(settings, config)
+    _remark_on_other_keys(settings, config)
     for it in fields(settings):  # type: ignore[arg-type]
         name, has_value = it.name, it.default is MISSING or it.name in config.keys()  # noqa: SIM118
         value: Any = config[name] if has_value else it.default
         if name in (given or {}):
             value = (given or {})[name]
-        elif is_dataclass(hints[name]):
-            value = read_settings(hints[name], value, f"{prefix}{name}.")
         elif OmegaConf.is_config(value) and TARGET not in value:
             value = OmegaConf.to_container(value, resolve=True)
             check_is_part(name, value)
         values[name] = value
-    values = values_of(hints, values, prefix.rstrip("."))
+    values = values_of(hints, values)
     for name, hint in hints.items():
         for kind in getattr(hint, "__metadata__", ()):
             if isinstance(kind, Listed) and (value := values[name]) is not None:
