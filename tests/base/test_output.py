@@ -1,6 +1,5 @@
 """A command whose standard output fails says so in one line, or nothing if nobody reads it."""
 
-import errno
 import io
 import json
 import os
@@ -15,7 +14,6 @@ TEXT = ("target=tabular", "prompt=[0,1]", "max_new_tokens=4", "drafter=random", 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "a text": ("generate", *TEXT),
     "a text as JSON": ("generate", *TEXT, "--json"),
-    "a help": ("--help",),
     "a help that exits": ("new-plugin", "--help"),
     "a table": ("plugins",),
     "a config": ("generate", *TEXT, "--cfg", "job"),
@@ -23,69 +21,47 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 
 
-class Fails(io.StringIO):
-    """Standard output that fails as each text is written, or else when it is flushed."""
-
-    def __init__(self, number: int, file: int, *, early: bool) -> None:
-        super().__init__()
-        self._number, self._file, self._early = number, file, early
-
-    def fileno(self) -> int:
-        return self._file
-
-    def _fail(self) -> None:
-        raise OSError(self._number, os.strerror(self._number))
-
-    def write(self, text: str) -> int:
-        if self._early:
-            self._fail()
-        return len(text)
-
-    def flush(self) -> None:
-        self._fail()
-
-
-@pytest.fixture(params=[True, False], ids=["unbuffered", "buffered"])
-def output(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[Any]:
-    """Sets standard output to one that fails with an error's number."""
-    with (tmp_path / "stdout").open("wb") as file:
-
-        def fail(number: int) -> None:
-            stream = Fails(number, file.fileno(), early=request.param)
-            monkeypatch.setattr(sys, "stdout", stream)
-
-        yield fail
+@pytest.fixture(params=[1, -1], ids=["at each line", "at the end"])
+def full(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A file on a full disk, to be standard output."""
+    with Path("/dev/full").open("w", buffering=request.param) as stream:
+        yield stream
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_full_disk_is_one_line(run: Any, output: Any, command: str) -> None:
-    output(errno.ENOSPC)
+def test_a_full_disk_is_one_line(
+    run: Any, full: Any, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", full)
     err = run.refused(*COMMANDS[command])
     assert err.count("outrider: No space left on device\n") == 1
     assert "Traceback" not in err and "Errno" not in err
 
 
-@pytest.mark.parametrize("command", ["a text", "a help", "a help that exits", "a table"])
-def test_a_reader_that_has_gone_is_told_nothing(run: Any, output: Any, command: str) -> None:
-    output(errno.EPIPE)
-    status, _, err = run(*COMMANDS[command])
+@pytest.mark.parametrize("command", ["a text", "a help that exits"])
+def test_a_reader_that_has_gone_is_told_nothing(
+    run: Any, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        status, _, err = run(*COMMANDS[command])
     assert (status, err) == (1, "")
 
 
 @pytest.mark.parametrize("prompt", ["prompt=[0,1]", "prompt=[the cat,a dog]"])
 def test_a_text_that_can_not_be_shown_is_saved(
-    run: Any, output: Any, folder: Path, tmp_path: Path, prompt: str
+    run: Any, full: Any, folder: Path, prompt: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    output(errno.ENOSPC)
+    monkeypatch.setattr(sys, "stdout", full)
     model = ("target=transformers", f"target.model={folder}")
     words = [word for word in TEXT if not word.startswith(("target", "prompt"))]
     assert run("generate", *model, prompt, *words)[0] == 1
-    assert json.loads((tmp_path / "d" / "generation.json").read_text())
+    assert json.loads(Path("d/generation.json").read_text())
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1", "utf-16"])
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
 def test_characters_that_an_output_can_not_show_are_escaped(
     run: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
 ) -> None:
@@ -98,10 +74,9 @@ def test_characters_that_an_output_can_not_show_are_escaped(
     assert text.count("tokens per call") == 2
 
 
-@pytest.mark.parametrize("columns", ["0", "1", "-5", "abc", "²", "100000", "20"])
+@pytest.mark.parametrize("columns", ["-5", "²", "100000", "20"])
 def test_no_width_loses_a_figure(run: Any, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     out = run.done("generate", *TEXT)
     assert "1.00 tokens per" in out and str(Path.cwd() / "d" / "generation.json") in out
     assert max(map(len, out.splitlines())) < 1000
-    assert "gamma=0: expected" in run.refused("generate", *TEXT, "gamma=0")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from outrider.base.terminal import JSON, QUIET, remarks
+from outrider.base.terminal import JSON, QUIET
 
 pytestmark = pytest.mark.usefixtures("drawn_once")
 TABULAR = ("target=tabular", "prompt=[0,1]")
@@ -43,15 +43,6 @@ def test_steps_after_new_plugin_and_legends_are_remarks(run: Any) -> None:
     _, full, _ = run("theory", "alpha=[.8,.9]")
     _, short, _ = run("theory", "alpha=[.8,.9]", "--quiet")
     assert full.startswith(short) and len(short) < len(full)
-
-
-def test_the_environment_asks_for_quiet_too(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    remarks().print("before")
-    monkeypatch.setenv(QUIET, "1")
-    remarks().print("within")
-    assert capsys.readouterr().err == "before\n"
 
 
 def test_json_is_all_of_stdout(run: Any, folder: Path) -> None:

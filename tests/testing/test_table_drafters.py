@@ -3,15 +3,8 @@
 import pytest
 
 from outrider import Context, Draft, Policy, Tokens, decode
-from outrider.decoding.kinds import violation
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.table_drafters import (
-    CHAINS,
-    TREES,
-    ChainDrafter,
-    SeparateDrafter,
-    TreeDrafter,
-)
+from outrider.testing.table_drafters import TREES, ChainDrafter, TreeDrafter
 from outrider.testing.tiny_targets import write_draft
 from outrider.verifiers.multi_path_block import MultiPathBlock
 from outrider.verifiers.sample_match import SampleMatch
@@ -19,45 +12,22 @@ from outrider.verifiers.sample_match import SampleMatch
 CONTEXT = Context(Tokens([1, 2]))
 
 
-def test_chains_of_each_kind() -> None:
+@pytest.mark.parametrize(
+    ("kind", "lengths", "recorded"),
+    [
+        ("drawn", {3}, {True}),
+        ("written", {3}, {False}),
+        ("mixed", {3}, {True, False}),
+        ("silent", {0}, set()),
+        ("short", {1, 2, 3}, {True}),
+    ],
+)
+def test_chains_of_each_kind(kind: str, lengths: set[int], recorded: set[bool]) -> None:
     target = TabularTarget(3)
-    for kind in CHAINS:
-        drafter = ChainDrafter(target, kind)
-        drafts = [write_draft(drafter, target, CONTEXT, gamma=3, seed=seed) for seed in range(60)]
-        assert all(draft.is_chain for draft in drafts)
-        probs = [distribution for draft in drafts for distribution in draft.probs]
-        if kind == "silent":
-            assert not probs
-        elif kind == "written":
-            assert all(distribution is None for distribution in probs)
-        elif kind == "mixed":
-            assert {distribution is None for distribution in probs} == {True, False}
-        elif kind == "disjoint":
-            assert all(
-                distribution is not None and (distribution == 0).any() for distribution in probs
-            )
-        elif kind == "short":
-            assert {len(draft) for draft in drafts} == {1, 2, 3}
-
-
-def test_trees_of_each_kind() -> None:
-    target = TabularTarget(3)
-    for kind in TREES:
-        draft = write_draft(TreeDrafter(target, kind), target, CONTEXT, gamma=2)
-        assert violation(draft, kind) is None
-        assert len(draft) == (4 if kind == "paths" else 6)
-        first, second = draft.children(-1)
-        assert kind in ("iid", "paths") or draft.tokens[first] != draft.tokens[second]
-        assert (draft.probs[first] is None) == (kind == "deterministic")
-
-
-def test_siblings_of_separate_calls_never_repeat() -> None:
-    target = TabularTarget(3)
-    for gamma, count in ((0, 0), (1, 2)):
-        drafter = SeparateDrafter(target, 2)
-        draft = write_draft(drafter, target, CONTEXT, gamma=gamma)
-        assert draft.calls == tuple(range(count)) and len(set(draft.tokens)) == count
-        assert violation(draft, drafter.kind) is None
+    drafter = ChainDrafter(target, kind)
+    drafts = [write_draft(drafter, target, CONTEXT, gamma=3, seed=seed) for seed in range(60)]
+    assert {len(draft) for draft in drafts} == lengths
+    assert {probs is not None for draft in drafts for probs in draft.probs} == recorded
 
 
 @pytest.mark.parametrize("kind", TREES)

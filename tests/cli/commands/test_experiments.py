@@ -1,4 +1,4 @@
-"""Every built-in experiment runs as a sweep, and `outrider report` gathers it."""
+"""Every job of a built-in experiment can run, and `outrider report` gathers a sweep."""
 
 import json
 from math import prod
@@ -6,91 +6,57 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra.plugins.sweeper import Sweeper
 from omegaconf import OmegaConf
 
 from outrider import ConfigError
-from outrider.extras.view import figures
+from outrider.cli.reports import chosen_reports
+from outrider.cli.sweep import check_jobs
+from outrider.lab.tables.layouts import LAYOUTS
 from outrider.plugins.config import build, compose
+from outrider.plugins.options import offer_options
+from outrider.plugins.registry import command_entry
 
 EXPERIMENTS = Path(__file__).parents[3] / "conf" / "experiment"
 JOBS = {"table3": 2, "lenience": 8, "chen": 14, "chen_table1": 2, "scaled_uniform": 5}
+OTHERS = {"spec_bench", "dspark_table1", "table2"}
+"""Those of a single run; a page of the docs runs the last."""
 
-LAYOUTS = {
-    "table3": ("alpha", "temperature", "0", "1"),
-    "lenience": ("alpha of rule", "lenience", "0.5", "bigram, temperature 1"),
-    "chen": ("chen_figure1.png",),
-    "chen_table1": ("sampling method", "SpS (nucleus 0.8), bigram", "rouge2", "ms/token"),
-}
-"""By experiment, what the paper's table or figure prints."""
-SHORT = {
-    "chen": "sampling: chen_xsum, gamma: '1,7'",
-    "lenience": "verifier.lenience: 0.5, sampling.temperature: '0,1'",
-    "scaled_uniform": "verifier.b: '0.5,2'",
-}
-"""By experiment, two of its jobs."""
+DRAFTERS = "drafters=[bigram,prompt_lookup]"
 
 
-@pytest.fixture(autouse=True)
-def composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hydra composes all jobs before the first one runs, and then each again; here it does not."""
-    monkeypatch.setattr(Sweeper, "validate_batch_is_legal", lambda *_: None)
-
-
-@pytest.fixture(autouse=True)
-def drawn_of_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page of a sweep has the figures of its first run: none of these tests is about them."""
-    inner = figures.drawn
-
-    def drawn(plot: Any, rows: Any, height: float) -> Any:
-        return inner(plot, dict([*rows.items()][:1]), height)
-
-    monkeypatch.setattr(figures, "drawn", drawn)
+def shared(quick: list[str], *left_out: str) -> list[str]:
+    """Returns the settings of the quick run that an experiment does not set itself."""
+    return [word for word in quick if not word.startswith(("drafters=", *left_out))]
 
 
 def test_every_experiment_is_tested() -> None:
-    assert {path.stem for path in EXPERIMENTS.glob("*.yaml")} == {
-        *JOBS,
-        "spec_bench",
-        "dspark_table1",
-        "table2",  # which a page of the docs runs
-    }
-
-
-def swept(name: str, drafters: list[str], run: Any, quick: list[str], *more: str) -> Path:
-    """Runs an experiment and its report; returns the folder."""
-    # The settings of the quick run that the experiment does not set itself.
-    shared = [word for word in quick if not word.startswith(("gamma=", "drafters="))]
-    shared.append("reports=[]")  # of a single run: tests/cli/commands/test_compare.py
-    printed = run.done(
-        "compare", f"+experiment={name}", *shared, f"drafters=[{','.join(drafters)}]", *more,
-        "hydra.sweep.dir=sweep",
-    )  # fmt: skip
-    sweep = Path("sweep").resolve()
-    assert len(list(sweep.glob("*/comparison.json"))) == 2
-    for words in LAYOUTS.get(name, ()):
-        assert words in printed
-    run.done("report", "sweep")
-    rows = json.loads((sweep / "report.json").read_text())["rows"]
-    assert len(rows) == 2 * len(drafters)
-    assert len({(row["label"], row["drafter"]) for row in rows}) == len(rows)
-    return sweep
+    assert {path.stem for path in EXPERIMENTS.glob("*.yaml")} == JOBS.keys() | OTHERS
 
 
 @pytest.mark.parametrize("name", sorted(JOBS))
-def test_an_experiment_runs(run: Any, quick: list[str], name: str) -> None:
-    short = ["data.limit=2", "max_new_tokens=4", "batch=4"]
-    params = OmegaConf.load(EXPERIMENTS / f"{name}.yaml").hydra.sweeper.params
-    assert prod(str(values).count(",") + 1 for values in params.values()) == JOBS[name]
-    if name in SHORT:
-        short.append(f"hydra.sweeper.params={{{SHORT[name]}}}")
-    swept(name, ["bigram", "prompt_lookup"], run, quick, *short)
+def test_every_job_of_an_experiment_can_run(quick: list[str], name: str, tmp_path: Path) -> None:
+    own = OmegaConf.load(EXPERIMENTS / f"{name}.yaml").hydra
+    assert prod(str(values).count(",") + 1 for values in own.sweeper.params.values()) == JOBS[name]
+    layouts = [it.layout for it in own.get("callbacks", {}).values()]
+    assert {*layouts} <= LAYOUTS.keys() | chosen_reports().layouts.keys()
+    offer_options()
+    words = [f"+experiment={name}", *shared(quick, "gamma="), DRAFTERS]
+    check_jobs(command_entry("compare").source, [*words, f"hydra.sweep.dir={tmp_path / 'sweep'}"])
+
+
+def test_a_sweep_prints_its_layout_and_is_gathered(run: Any, quick: list[str]) -> None:
+    words = (*shared(quick, "gamma="), DRAFTERS, "data.limit=2", "max_new_tokens=4", "reports=[]")
+    printed = run.done("compare", "+experiment=table3", *words, "hydra.sweep.dir=sweep")
+    for word in ("alpha", "temperature", "0", "1"):
+        assert word in printed
+    run.done("report", "sweep")
+    rows = json.loads(Path("sweep/report.json").read_text())["rows"]
+    assert len({(row["label"], row["drafter"]) for row in rows}) == len(rows) == 2 * 2
 
 
 def test_spec_bench_prints_the_leaderboards_table(
     run: Any, quick: list[str], tmp_path: Path
 ) -> None:
-    shared = [word for word in quick if not word.startswith(("drafters=", "data"))]
     questions = tmp_path / "question.jsonl"
     categories = ["writing", "stem", "translation", "qa", "rag", "summarization"]
     questions.write_text(
@@ -99,11 +65,10 @@ def test_spec_bench_prints_the_leaderboards_table(
             for number, name in enumerate(categories)
         )
     )
+    words = (*shared(quick, "data"), f"data.path={questions}", "drafters=[none,bigram]")
     printed = run.done(
-        "compare", "+experiment=spec_bench", *shared, f"data.path={questions}",
-        "drafters=[none,bigram]", "repeats=2",
-        f"hydra.run.dir={tmp_path / 'out'}",
-    )  # fmt: skip
+        "compare", "+experiment=spec_bench", *words, "repeats=2", "hydra.run.dir=out"
+    )
     assert "speedup by task" in printed
     for task in ("bench", "translation", "qa", "rag", "summarization", "overall"):
         assert task in printed
@@ -130,19 +95,10 @@ def test_the_slurm_launcher_composes() -> None:
     from hydra import compose, initialize_config_module
     from hydra.utils import instantiate
 
-    from outrider.plugins.options import offer_options
-
     offer_options()
+    words = ["hydra/launcher=outrider_slurm", "hydra.launcher.partition=night"]
     with initialize_config_module("outrider.conf", version_base="1.3"):
-        config = compose(
-            "compare",
-            ["hydra/launcher=outrider_slurm", "hydra.launcher.partition=night"],
-            return_hydra_config=True,
-        )
-    launcher = config.hydra.launcher
-    assert (launcher.partition, launcher.timeout_min, launcher.array_parallelism) == (
-        "night",
-        240,
-        8,
-    )
+        launcher = compose("compare", words, return_hydra_config=True).hydra.launcher
+    assert (launcher.partition, launcher.timeout_min) == ("night", 240)
+    assert launcher.array_parallelism == 8
     assert type(instantiate(launcher)).__name__ == "SlurmLauncher"

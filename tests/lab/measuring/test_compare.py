@@ -46,19 +46,6 @@ def test_answers_are_written_only_on_request(target: Any) -> None:
     assert [bool(question.text) for question in asked] == [True, False, False]
 
 
-def test_each_protocol_measures_every_drafter_on_every_question(
-    target: Any, drafters: dict[str, Drafter]
-) -> None:
-    asked = questions(target, [TWO_TURNS, ONE_TURN], SETTINGS, chat=False, answers=True)
-    variants = {name: Variant(drafter, Token()) for name, drafter in drafters.items()}
-    fit(target, variants)
-    measurements = list(measure(target, variants, asked, SETTINGS))
-    assert [measurement.protocol for measurement in measurements] == ["overlap"] * 9 + [
-        "decode"
-    ] * 9
-    assert [measurement.drafter for measurement in measurements] == list(drafters) * 6
-
-
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_questions_decoded_at_once_have_the_counts_of_each_alone(
     target: Any, drafters: dict[str, Drafter], temperature: float

@@ -84,16 +84,8 @@ def knowing(folder: Path, *prompts: str) -> Path:
 
 
 @pytest.mark.usefixtures("few_layers")
-@pytest.mark.parametrize(
-    "config",
-    [
-        "{drafter: bigram, counts: FILE, name: known}",
-        "{drafter: hybrid, chain: [{drafter: bigram, counts: FILE}, prompt_lookup], name: known}",
-    ],
-    ids=["a table", "inside of another"],
-)
 def test_prompts_of_the_training_are_marked_wherever_the_weights_are(
-    config: str, run: Any, tmp_path: Path, shallow_smollm2: Any
+    run: Any, tmp_path: Path, shallow_smollm2: Any
 ) -> None:
     data = tmp_path / "data.jsonl"
     rows = [{"id": "a", "prompt": QUESTION}, {"id": "b", "prompt": "What is a lake?"}]
@@ -102,12 +94,16 @@ def test_prompts_of_the_training_are_marked_wherever_the_weights_are(
     words = shallow_smollm2.tokenizer.decode(prompt, skip_special_tokens=True)
     own = knowing(tmp_path / "own", words.upper())
     other = knowing(tmp_path / "other", "another prompt")
-    again = config.replace("FILE", str(other)).replace("known", "new")
-    drafters = f"drafters=[none,{config.replace('FILE', str(own))},{again}]"
+    inside = f"{{drafter: hybrid, chain: [{{drafter: bigram, counts: {own}}}, prompt_lookup]}}"
+    known, new = (
+        f"{{drafter: bigram, counts: {file}, name: {name}}}"
+        for file, name in ((own, "known"), (other, "new"))
+    )
     settings = ["data=jsonl", f"data.path={data}", "max_new_tokens=4", "reports=[]"]
+    drafters = f"drafters=[none,{known},{inside},{new}]"
     printed = run.done("compare", drafters, *settings, "hydra.run.dir=out")
     report = json.loads((tmp_path / "out" / "comparison.json").read_text())
-    assert [row["trained_on"] for row in report["rows"]] == [0, 1, 0]
+    assert [row["trained_on"] for row in report["rows"]] == [0, 1, 1, 0]
     said = "known was trained on 1 of the prompts: its figures are not of new texts (!)."
     assert said in report["finding"] and said in " ".join(printed.split())
     assert not any(line.startswith("known") and "first" in line for line in report["finding"])

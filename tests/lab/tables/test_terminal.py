@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 from outrider import Drafter
-from outrider.drafters.ngram import bigram
 from outrider.drafters.suffix import Suffix
 from outrider.lab.runs.row import Row, in_order
 from outrider.lab.runs.run import Run
@@ -22,7 +21,6 @@ from outrider.lab.tables.layouts import tasks_table
 from outrider.lab.tables.rates import figure_of, rates_table
 from outrider.lab.tables.table import Table
 from outrider.lab.tables.terminal import plotted, ranking_table, shown
-from outrider.verifiers.optimal_transport import OptimalTransport
 
 
 def printed(table: Table, width: int = 80) -> str:
@@ -74,21 +72,10 @@ def with_intervals(rows: list[Row]) -> list[Row]:
     ]
 
 
-def test_trees_have_a_ceiling_and_chains_show_none(
-    run_in: Callable[..., Any], drafters: dict[str, Drafter], tmp_path: Path
-) -> None:
-    chains = Summary(run_in(tmp_path / "chains", protocol="overlap", temperature=1.0).run).rows
-    assert "ceiling" not in printed(rates_table({"": chains}, "4 prompts"))
-    drafters.clear()
-    drafters["tree"] = bigram(tree="iid:3x1")
-    run = run_in(
-        tmp_path / "trees", protocol="overlap", verifier=OptimalTransport(), temperature=1.0
-    ).run
-    (row,) = Summary(run).rows
-    alpha = next(chain for chain in chains if chain.drafter == "bigram").rates["alpha"]
-    ceiling = row.rates["alpha_ceiling"]
-    assert alpha.value < ceiling.value < 1  # three siblings instead of one
-    assert "ceiling" in printed(rates_table({"": [row]}, "4 prompts"))
+def test_a_ceiling_is_shown_where_it_differs_from_alpha(rows: list[Row]) -> None:
+    assert "ceiling" not in printed(rates_table({"": rows}, "4 prompts"))
+    tree = replace(rows[-1], rates={**rows[-1].rates, "alpha_ceiling": FIGURE})
+    assert "ceiling" in printed(rates_table({"": [tree]}, "4 prompts"))
 
 
 def test_pairs_are_shown_in_every_rate_with_the_family_named(whole_run: Run) -> None:
