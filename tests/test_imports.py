@@ -14,29 +14,36 @@ from outrider.plugins.registry import builtin
 HEAVY = ("torch", "transformers", "hydra", "omegaconf", "numpy", "scipy")
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "import outrider",
-        "from outrider.cli.main import main; sys.argv = ['outrider', '--help']; main()",
-        "from outrider.cli.main import main; sys.argv = ['outrider', '--version']; main()",
-        "import os; os.environ['COMP_LINE'] = 'outrider ge'; from outrider.cli.main import main;"
-        + " sys.argv = ['outrider', '-sc', 'query=bash']; main()",
-        "import os; os.environ['COMP_LINE'] = 'outrider generate drafter=small_lm drafter.'; "
-        + "from outrider.cli.main import main;"
-        + " sys.argv = ['outrider', '-sc', 'query=bash']; main()",
-        "from outrider.cli.main import main; sys.argv = ['outrider', 'train', '--help']; main()",
-        "from outrider import Command, hookimpl",
-    ],
-    ids=[
-        *("the package", "help", "version", "completion of a command", "completion of a setting"),
-        *("help of a command", "what a plugin registers with"),
-    ],
-)
-def test_nothing_heavy_is_imported_by(statement: str) -> None:
-    program = f"import sys; {statement}; sys.exit(' '.join({set(HEAVY)} & set(sys.modules)) or 0)"
-    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
-    assert (done.returncode, done.stderr) == (0, b"")
+CALLS = (
+    (["--help"], ""), (["--version"], ""), (["train", "--help"], ""),
+    (["-sc", "query=bash"], "outrider ge"),
+    (["-sc", "query=bash"], "outrider generate drafter=small_lm drafter."),
+)  # fmt: skip
+"""What the command is called with, and the line that a shell completes."""
+
+
+def test_nothing_heavy_is_imported_by_the_package_help_and_completion() -> None:
+    """All of them in one process, which names the first that does."""
+    done = in_one_process(f"""
+import os
+import outrider
+from outrider import Command, hookimpl
+from outrider.cli.main import main
+for words, line in {CALLS}:
+    os.environ["COMP_LINE"], sys.argv = line, ["outrider", *words]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, words
+    heavy = {set(HEAVY)} & set(sys.modules)
+    assert not heavy, (words, line, heavy)
+""")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def in_one_process(program: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", f"import sys\n{program}"]
+    return subprocess.run(command, check=False, cwd=folder, capture_output=True, text=True)
 
 
 SLOW = ("torch", "transformers", "scipy", "pandas", "matplotlib")
@@ -47,8 +54,8 @@ def test_no_command_imports_anything_slow_before_it_runs(tmp_path: Path) -> None
     """All of them in one process, which names the first that does."""
     words = [[name, "--help"] for name in builtin().commands]
     words += [[name, "--cfg", "job"] for name, it in builtin().commands.items() if not it.plain]
-    program = f"""
-import sys
+    done = in_one_process(
+        f"""
 from outrider.cli.main import main
 for words in {[*words, ["new-plugin", "my-part"]]}:
     sys.argv = ["outrider", *words]
@@ -58,22 +65,20 @@ for words in {[*words, ["new-plugin", "my-part"]]}:
         assert not end.code, words
     slow = {set(SLOW)} & set(sys.modules)
     assert not slow, (words, slow)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], check=False, cwd=tmp_path, capture_output=True, text=True
+""",
+        tmp_path,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_decoding_imports_no_library_of_commands_and_figures() -> None:
     """A model brings scipy with transformers, which imports it for losses of its own."""
-    program = """
-import sys, outrider
+    done = in_one_process("""
+import outrider
 options = {"sampling": {"temperature": 0.7}, "policy": "fixed", "max_new_tokens": 3}
 outrider.generate({"target": "tabular"}, [0, 1], drafter="prompt_lookup", **options)
 sys.exit(" ".join({"hydra", "omegaconf", "pandas", "matplotlib", "scipy"} & set(sys.modules)) or 0)
-"""
-    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
+""")
     assert done.returncode == 0, done.stderr
 
 

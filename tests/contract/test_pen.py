@@ -86,14 +86,6 @@ def test_siblings_run_out_with_the_distribution() -> None:
     assert len(ink.branch(LOGITS, 3, replacement=True)) == 3
 
 
-def test_a_float32_distribution_is_recorded_in_the_precision_of_its_draw() -> None:
-    ink = new_pen()
-    ink.draw(torch.zeros(4))
-    (probs,) = ink.sheet.finish().probs
-    assert probs.dtype == torch.float64
-    assert float(probs.sum()) == 1
-
-
 def test_greedy_draws_are_point_masses() -> None:
     ink = new_pen(sampling=Sampling(), budget=9)
     assert ink.draw(LOGITS) == 2

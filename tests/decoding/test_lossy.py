@@ -12,7 +12,6 @@ import torch
 from outrider import ConfigError, generate, generate_together
 from outrider.contract.policy import Fixed
 from outrider.decoding.generation import Generation
-from outrider.plugins.parts import make
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.token import Token
@@ -80,12 +79,11 @@ def test_a_run_of_exact_parts_alone_has_a_certificate(
     assert "outrider.verifiers.token" in json.dumps(facts["parts"])
 
 
-def test_rollouts_for_a_trainer_have_the_log_probabilities_of_its_policy() -> None:
+def test_rollouts_for_a_trainer_have_the_log_probabilities_of_its_policy(smollm2: Any) -> None:
     rollouts = runpy.run_path(str(ROOT / "examples" / "trl_rollouts.py"))["rollouts"]
-    target = make("target", "smollm2")
     trainer = SimpleNamespace(
-        model=target.model,
-        processing_class=target.tokenizer,
+        model=smollm2.model,
+        processing_class=smollm2.tokenizer,
         args=SimpleNamespace(temperature=1.0, seed=0, max_completion_length=4),
         state=SimpleNamespace(global_step=0),
     )
@@ -93,6 +91,6 @@ def test_rollouts_for_a_trainer_have_the_log_probabilities_of_its_policy() -> No
     assert found["completion_ids"][0] != found["completion_ids"][1]
     for prompt, ids, logprobs in zip(*found.values(), strict=True):
         with torch.no_grad():
-            logits = target.model(torch.tensor([[*prompt, *ids]])).logits[0, len(prompt) - 1 : -1]
+            logits = smollm2.model(torch.tensor([[*prompt, *ids]])).logits[0, len(prompt) - 1 : -1]
         expected = logits.log_softmax(-1)[range(len(ids)), ids]
         assert logprobs == pytest.approx(expected.tolist(), abs=1e-3)

@@ -24,7 +24,6 @@ ROWS = {
     "gpt_oss": {"write": "right", "tree": "right"},  # windows
     "qwen2 (windows)": {"write": "right", "tree": "right"},
     "doge": {"write": "right", "tree": "right"},
-    "mistral": {"write": "right", "tree": "right"},
     "llama4_text (chunks alone)": {"write": "right", "tree": "right"},
     "gemma3": {"custom_generate": "right"},  # reads images too
 }

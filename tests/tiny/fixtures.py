@@ -164,7 +164,7 @@ def t5() -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def edits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example's pair of T5 models, smaller and trained for ten seconds, once."""
+    """The example's pair of T5 models, smaller and hardly trained, once: they have only to run."""
     base = tmp_path_factory.getbasetemp()  # with xdist each process has its own below one
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "edits"
     with FileLock(f"{folder}.lock"):
@@ -175,8 +175,8 @@ def edits(tmp_path_factory: pytest.TempPathFactory) -> Path:
             train.BATCH = 16
             train.make(
                 folder.with_name("making-edits"),
-                target={"width": 64, "layers": 2, "steps": 150},
-                draft={"width": 32, "layers": 1, "steps": 120},
+                target={"width": 64, "layers": 2, "steps": 12},
+                draft={"width": 32, "layers": 1, "steps": 12},
             )
             folder.with_name("making-edits").rename(folder)
     return folder

@@ -53,7 +53,7 @@ def on(device: torch.device | str, draft: Draft) -> Draft:
 @pytest.mark.device
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize(("target_at", "drafter_at"), [(FAR, "cpu"), (FAR, FAR), ("cpu", FAR)])
-def test_a_rule_decides_as_on_the_cpu(
+def test_a_rule_decides_and_reports_as_on_the_cpu(
     name: str, target_at: torch.device | str, drafter_at: torch.device | str
 ) -> None:
     rule: Verifier = make("verifier", name)
@@ -68,15 +68,6 @@ def test_a_rule_decides_as_on_the_cpu(
                 moved = on(drafter_at, draft)
                 verdict = rule.verify(moved, scores, SampledChance.seeded(seed))
             assert verdict == expected
-
-
-@pytest.mark.device
-@pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize(("target_at", "drafter_at"), [(FAR, "cpu"), (FAR, FAR), ("cpu", FAR)])
-def test_a_rule_reports_as_on_the_cpu(
-    name: str, target_at: torch.device | str, drafter_at: torch.device | str
-) -> None:
-    rule: Verifier = make("verifier", name)
     q = torch.tensor([0.5, 0.25, 0.25, 0.0], dtype=torch.float64)
     logits = TabularTarget(VOCAB).open(PROMPT).score(Draft())
     for sampling in (SAMPLED, GREEDY):

@@ -6,23 +6,20 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.drafters import InTurn, tokens_of
+from tiny.drafters import tokens_of
 from tiny.parts import held
 from tiny.pens import new_pen
 
 from outrider import Chance, Context, Drafter, Pen, SampledChance, Sampling, decode
 from outrider.contract.chance import TARGET as TARGET_PART
 from outrider.contract.chance import Noise
-from outrider.contract.composition import faster, redraw
 from outrider.contract.policy import Policy
-from outrider.decoding.decode import decode_together
 from outrider.plugins.parts import make
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import Setup, check_verifier, loop_distribution, target_distribution
 from outrider.testing.exact import distribution_of
-from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
+from outrider.testing.table_drafters import TreeDrafter
 from outrider.verifiers.gumbel import Gumbel, both
-from outrider.verifiers.sample_match import SampleMatch
 
 TARGET = TabularTarget(5, seed=4)
 DRAFTERS: list[Any] = [
@@ -48,31 +45,6 @@ def test_the_text_is_the_same_whoever_drafts() -> None:
         policy: Policy = make("policy", "entropy")
         assert text_of("bigram", seed, policy=policy) == plain
     assert text_of("none", 0) != text_of("none", 1)
-
-
-def test_texts_of_a_batch_are_those_of_their_numbers() -> None:
-    drafters = [make("drafter", name) for name in ("bigram", "none", "random")]
-    sampling = Sampling(temperature=1.0, seed=5)
-    texts: list[list[int]] = [[], [], []]
-    for index, round in decode_together(
-        TARGET, InTurn(drafters), Gumbel(), [[0, 1, 2]] * 3, sampling=sampling, max_new_tokens=40
-    ):
-        texts[index].extend(round.tokens)
-    assert texts == [text_of("none", 5, number=number) for number in range(3)]
-    assert texts[0] != texts[1]
-
-
-def test_close_drafters_are_accepted_more_often() -> None:
-    """Beyond what drawing independently gives: the noise is indeed shared."""
-    counts = {}
-    for rule in (Gumbel(), SampleMatch()):
-        rounds = list(decode(
-            TARGET, ChainDrafter(TARGET, "exact"), rule, [0, 1], gamma=3, max_new_tokens=80,
-            sampling=Sampling(temperature=1.0),
-        ))  # fmt: skip
-        counts[type(rule)] = sum(round.accepted for round in rounds) / len(rounds)
-    assert counts[Gumbel] > 2.9  # all but the last round, which may be short
-    assert counts[SampleMatch] < 2.5
 
 
 def test_gumbel_agrees_as_often_as_published_and_as_the_bound_says() -> None:
@@ -119,23 +91,6 @@ class Peeking(Drafter):
 
 def test_a_drafter_that_knows_the_noise_changes_nothing() -> None:
     assert text_of(Peeking(), 3) == text_of("none", 3)
-
-
-def test_a_faster_drafter_guesses_with_the_noise_of_the_same_positions() -> None:
-    """Its guesses are redrawn as the pen would have drawn them; equal logits keep every guess."""
-    generator = torch.Generator().manual_seed(0)
-    rows = torch.randn(4, 9, generator=generator, dtype=torch.float64)
-    pens = [
-        new_pen(SampledChance.seeded(1), vocab_size=9, gamma=4, noise=Noise(range(10)))
-        for _ in range(2)
-    ]  # fmt: skip
-    drawn = [pens[0].draw(row) for row in rows]
-    redrawn = [pens[1].draw(rows[0])]
-    guessing = faster(pens[1], 3)
-    guesses = [guessing.draw(row) for row in rows[1:]]
-    redrawn += [redraw(pens[1], row) for row in rows[1:]]
-    assert redrawn == drawn
-    assert guesses == drawn[1:]
 
 
 def test_siblings_without_replacement_are_the_first_to_arrive() -> None:

@@ -91,9 +91,13 @@ def test_products_in_groups_of_eight_bits(
 
 
 @pytest.mark.parametrize(
-    "options", [{"bits": 8, "short_inputs": True}, {"bits": 8}, {"bits": 4}, {}]
+    ("dtype", "options"),
+    [
+        *((torch.float32, bits) for bits in ({"bits": 8, "short_inputs": True}, {"bits": 8})),
+        *((torch.bfloat16, bits) for bits in ({"bits": 4}, {})),
+        (torch.float32, {}),
+    ],
 )
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("rows", [1, 7, 30])
 def test_an_input_that_is_no_number_leaves_no_output_a_number(
@@ -115,21 +119,13 @@ def inputs(library: Any, x: Tensor, steps: int) -> Tensor:
     return (whole * (largest / steps)).flatten(-2)
 
 
-def test_four_bits_keep_the_weights_of_a_file_of_four_bits() -> None:
-    """They are a scale times a whole number, and an offset, as in GGUF's Q4_1."""
-    scale = torch.rand(8, 2, 1).half().float()
-    offset = torch.randn(8, 2, 1).half().float()
-    whole = torch.cat([torch.arange(16.0).repeat(8, 2, 1), torch.randint(16, (8, 2, 16))], dim=2)
-    weight = (scale * whole + offset).flatten(1)
-    assert torch.equal(Panels(weight, None, bits=4).to_dense(), weight)
-
-
-def test_eight_bits_in_groups_keep_the_weights_of_a_file_of_eight_bits() -> None:
-    """They are a scale times a whole number of up to 127, as in GGUF's Q8_0."""
-    scale = torch.rand(8, 2, 1).half().float()
-    whole = torch.cat([torch.full((8, 2, 1), 127.0), torch.randint(-127, 128, (8, 2, 31))], dim=2)
-    weight = (scale * whole).flatten(1)
-    assert torch.equal(Panels(weight, None, bits=8).to_dense(), weight)
+def test_groups_of_few_bits_keep_the_weights_of_a_file_of_as_many() -> None:
+    """A scale times a whole number, for four bits with an offset: as in GGUF's Q4_1 and Q8_0."""
+    scale, offset = (make(8, 2, 1).half().float() for make in (torch.rand, torch.randn))
+    four = torch.cat([torch.arange(16.0).repeat(8, 2, 1), torch.randint(16, (8, 2, 16))], dim=2)
+    eight = torch.cat([torch.full((8, 2, 1), 127.0), torch.randint(-127, 128, (8, 2, 31))], dim=2)
+    for bits, weight in ((4, scale * four + offset), (8, scale * eight)):
+        assert torch.equal(Panels(weight.flatten(1), None, bits=bits).to_dense(), weight.flatten(1))
 
 
 def test_the_head_and_odd_widths_keep_eight_bits(llama: Any) -> None:

@@ -5,11 +5,10 @@ import random
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from outrider import ConfigError
-from outrider.drafters.parts.texts.datastore import END, DataStore, suffix_array, write_store
+from outrider.drafters.parts.texts.datastore import END, DataStore, write_store
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 
@@ -19,15 +18,6 @@ TARGET = TabularTarget(4)
 def random_texts(seed: int, size: int) -> list[list[int]]:
     draw = random.Random(seed)
     return [[draw.randrange(size) for _ in range(draw.randrange(12))] for _ in range(6)]
-
-
-@pytest.mark.parametrize("size", [1, 2, 4])
-def test_the_suffix_array_is_the_sorted_list_of_suffixes(size: int) -> None:
-    for seed in range(20):
-        tokens = [token for text in random_texts(seed, size) for token in (*text, END)]
-        expected = sorted(range(len(tokens)), key=lambda start, all=tokens: all[start:])
-        assert suffix_array(np.array(tokens, np.int32)).tolist() == expected
-    assert suffix_array(np.array([], np.int32)).tolist() == []
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])

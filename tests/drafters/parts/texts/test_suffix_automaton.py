@@ -31,37 +31,6 @@ def test_the_automaton_finds_the_longest_repeated_suffix() -> None:
         assert automaton.repeated()[1] == expected, text
 
 
-def test_the_automaton_follows_another_text_and_counts_next_tokens() -> None:
-    for text in texts():
-        automaton, query = SuffixAutomaton(), [*text[::-1], *text[1:4], 1, 0]
-        automaton.extend(text)
-        state, length = ROOT, 0
-        for position, token in enumerate(query, start=1):
-            state, length = automaton.step(state, length, token)
-            read = query[:position]
-            expected = next(
-                size for size in range(position, -1, -1) if size == 0 or ends(text, read[-size:])
-            )
-            assert length == expected, (text, read)
-            if not length:
-                continue
-            following = Counter(text[end] for end in ends(text, read[-length:]) if end < len(text))
-            first = automaton.likeliest(state)
-            if following:
-                assert first is not None
-                most = max(following.values())
-                assert following[first[1]] == most
-                assert first[2] == most / following.total()
-
-
-def test_no_match_reaches_from_one_text_to_the_next() -> None:
-    automaton = SuffixAutomaton()
-    automaton.extend([5, 6, END, 7, 8, END])
-    state, length = automaton.step(ROOT, 0, 6)
-    assert (length, automaton.likeliest(state)) == (1, None)
-    assert automaton.step(state, length, 7)[1] == 1
-
-
 def test_several_texts_are_counted_as_each_by_itself() -> None:
     chance = random.Random(0)
     for _ in range(150):

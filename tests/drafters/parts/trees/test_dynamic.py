@@ -111,15 +111,6 @@ def rate_of_likeliest(target: TabularTarget, passes: float, node: float, levels:
     return max(total / (1 + passes * levels + node * n) for n, total in enumerate(tokens))
 
 
-def test_a_free_tree_is_the_dynamic_tree() -> None:
-    paths, levels = grown(TARGETS[0], 0, 0, gamma=3, budget=6)
-    assert (len(paths), levels) == (6, 3)
-
-
-def test_a_draft_as_costly_as_a_call_is_empty() -> None:
-    assert grown(TARGETS[0], 0.5, 0.5, gamma=3, budget=6) == (set(), 0)
-
-
 @final
 class Grows(Drafter):
     """Drafts in a shape from a table that is near the target's."""

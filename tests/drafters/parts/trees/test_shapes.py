@@ -82,29 +82,6 @@ def test_a_policy_is_asked_after_each_submission(form: Any) -> None:
         assert len(draft) <= most + 2  # siblings are submitted together
 
 
-@pytest.mark.parametrize("form", [None, "2x2"])
-def test_a_token_follows_the_distribution_of_its_path_and_of_earlier_siblings(form: Any) -> None:
-    draft = grown(form, seed=3)
-    for node, (token, parent) in enumerate(zip(draft.tokens, draft.parents, strict=True)):
-        path = [draft.tokens[step] for step in draft.path(parent)]
-        probs = draft.probs[node]
-        expected = NEXT_LOGITS([0, 1, *path]).softmax(-1)
-        earlier = [sibling for sibling in draft.children(parent) if sibling < node]
-        expected = expected.clone()
-        expected[[draft.tokens[sibling] for sibling in earlier]] = 0
-        torch.testing.assert_close(probs, expected / expected.sum())
-        assert probs[token] > 0
-
-
-def test_the_likeliest_are_chosen() -> None:
-    draft = grown("top:3x2")
-    first = NEXT_LOGITS([0, 1]).topk(3).indices.tolist()
-    assert [draft.tokens[node] for node in draft.children(ROOT)] == first
-    for node, token in zip(draft.children(ROOT), first, strict=True):
-        below = [draft.tokens[child] for child in draft.children(node)]
-        assert below == NEXT_LOGITS([0, 1, token]).topk(2).indices.tolist()
-
-
 def test_a_dynamic_tree_holds_the_likeliest_paths() -> None:
     """With a width that expands everything, against all paths there are."""
     for budget, gamma in ((1, 2), (5, 2), (9, 3), (20, 3)):
