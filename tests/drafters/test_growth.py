@@ -88,7 +88,7 @@ def test_twice_the_texts_take_about_twice_the_work(name: str, text: str) -> None
         drafter = MAKERS[name]()
         return lambda: [list(written(drafter, TEXTS[text](20), 4)) for _ in range(count)]
 
-    assert growth(remembered, 20) < 2.6
+    assert growth(remembered, 10) < 2.6
 
 
 UNLIMITED = {"token_recycling"}

@@ -38,18 +38,22 @@ def _model(llama: Any, settings: dict[str, Any]) -> Any:
     return model
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids="+".join)
-def test_greedy_texts_are_those_of_generate(llama: Any, words: Any, settings: Any) -> None:
+DRAFTERS: list[tuple[Any, str]] = [
+    ("prompt_lookup", "token"), ("token_recycling", "candidates"), (EarlyExit(layers=2), "token"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(SETTINGS)), ids=["+".join(it) for it in SETTINGS])
+def test_greedy_texts_are_those_of_generate(llama: Any, words: Any, number: int) -> None:
+    """With each drafter in turn."""
+    settings, (drafter, rule) = SETTINGS[number], DRAFTERS[number % len(DRAFTERS)]
     model = _model(llama, settings)
     expected = [written(model, prompt, max_new_tokens=LENGTH) for prompt in PROMPTS]
     target = TransformersTarget(model, words)
-    for drafter in ("prompt_lookup", "token_recycling", EarlyExit(layers=2)):
-        rule = "candidates" if drafter == "token_recycling" else "token"
-        how = {"verifier": rule, "drafter": drafter, "max_new_tokens": LENGTH}
-        alone = outrider.generate(target, PROMPTS[0], **how)
-        together = outrider.generate_together(target, PROMPTS, **how)
-        assert alone.tokens == expected[0], drafter
-        assert [text.tokens for text in together] == expected, drafter
+    how = {"verifier": rule, "drafter": drafter, "max_new_tokens": LENGTH}
+    assert outrider.generate(target, PROMPTS[0], **how).tokens == expected[0]
+    together = outrider.generate_together(target, PROMPTS, **how)
+    assert [text.tokens for text in together] == expected
     chances = [SampledChance.seeded(0) for _ in PROMPTS]
     assert batched(target).write(PROMPTS, Sampling(), chances, LENGTH) == expected
     if settings.keys() != {"eos_token_id"}:  # or the case would show nothing

@@ -396,28 +396,6 @@ def test_a_published_dspark(model: Any, target: Any, tmp_path: Path) -> None:
         torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
 
 
-def test_a_published_dflash2(model: Any, target: Any, tmp_path: Path) -> None:
-    tensors = tensors_of(model)
-    same = torch.zeros(2, 2, 16)  # convolutions that leave the layer as it is
-    same[:, 0] = 1
-    for name in [f"layers.{n}.{part}_conv" for n in (0, 1) for part in ("attention", "mlp")]:
-        tensors |= {f"{name}.base_kernel": same.clone()}
-        tensors |= {f"{name}.kernel_projection.weight": torch.zeros(4, 16)}
-    former, latter, hidden = torch.randn(31, 3), torch.randn(31, 3), torch.zeros(3, 16)
-    tensors |= {
-        "candidate_selector.predecessor_codebook": former,
-        "candidate_selector.successor_codebook": latter,
-        "candidate_selector.hidden_projection.weight": hidden,
-    }
-    drafter = bound(DFlash(write(tmp_path, z_lab(**SELECTOR) | DFLASH2, tensors)), target)
-    draft = draft_after(drafter, target, TEXT, 9)
-    assert len(draft) == BLOCK - 1
-    for probs, base in zip(draft.probs, probs_behind(model, target.model, TEXT)[1:], strict=True):
-        best = base.topk(4).indices
-        exact = torch.zeros(31).index_copy(0, best, base[best] / base[best].sum())
-        torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("config", "line"),
     [
