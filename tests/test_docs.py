@@ -162,13 +162,13 @@ SHORT = {
 
 
 @pytest.fixture(scope="session")
-def lab_site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lab_site(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of the packages that the line in README and tutorial installs, and no other."""
     extras = {
         extra for pages in WALKS for page in pages for extra in INSTALL.findall(page.read_text())
     }
     (extra,) = extras
-    return site_of(wheel, tmp_path_factory.mktemp("lab"), extra)
+    return site_of(unpacked, tmp_path_factory.mktemp("lab"), extra)
 
 
 def steps(*pages: Path) -> Iterator[packages.Step]:

@@ -14,7 +14,8 @@ from tiny.subject import subject
 import outrider
 
 DOCS = Path(__file__).parent.parent / "docs"
-CHECKED = ("logits", "chain", "early exit", "write", "batch")
+CHECKED = ("logits", "early exit", "write", "batch")
+"""Chains and trees by their logits; texts written alone, with drafts and without, and together."""
 ROWS = {
     "gpt2": "learned positions", "mistral": "one window, in a mask for all layers",
     "gemma3_text": "windows in some layers, a mask for each type",

@@ -16,8 +16,8 @@ UNUSED = ("accelerate", "matplotlib", "pandas", "pyarrow", "starlette", "pytest"
 
 
 @pytest.fixture(scope="session")
-def plain_site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return site_of(wheel, tmp_path_factory.mktemp("plain"))
+def plain_site(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return site_of(unpacked, tmp_path_factory.mktemp("plain"))
 
 
 def test_a_plain_installation_has_no_library_of_an_extra(plain_site: Path, tmp_path: Path) -> None:

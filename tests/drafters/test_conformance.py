@@ -38,19 +38,21 @@ MORE = (
     "dflash, path: untrained, block: 4, confidence: 0.3",
 )
 FORMS = {
-    "random": ("iid:2x2",),
-    "small_lm": (
-        *("iid:2x2", "paths:2", "top:2x2", "dynamic:2", "replay:2"),
+    "bigram": (
+        *("iid:2x2", "paths:2", "top:2x2", "dynamic:2", "replay:2", "[[0], [1], [0, 0]]"),
         *("'sequoia:.5,.2'", "'cost:3,.05,.02'"),
     ),
-    "bigram": ("dynamic:2",),
-    "eagle": ("2x1", "replay:2", "[[0], [1], [0, 0]]"),
+    "random": ("iid:2x1",),
+    "small_lm": ("2x1", "replay:2"),
     "eagle3": ("dynamic:3",),
     "medusa": ("top:2x2",),
     "mlp_speculator": ("iid:2x1",),
     "redrafter": ("dynamic:2",),
 }
-"""The shapes of trees that the checks of shapes see; of other networks it is 2x1."""
+"""The shapes of trees that the checks of shapes see; of other networks it is 2x1.
+
+A table sees them all. That a network's passes give each node its distribution is shown beside it.
+"""
 
 
 def settings(name: str) -> str:

@@ -78,13 +78,23 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def site_of(wheel: Path, folder: Path, extra: str = "") -> Path:
+@pytest.fixture(scope="session")
+def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is in the wheel; whoever imports it leaves it compiled for the others."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    zipfile.ZipFile(wheel).extractall(folder)
+    return folder
+
+
+def site_of(unpacked: Path, folder: Path, extra: str = "") -> Path:
     """Returns a folder of packages: what pip installs of a wheel with a group, and nothing else.
 
-    The wheel is unpacked, and what it needs is linked from where the tests run.
+    What is in the wheel is linked, and what it needs is from where the tests run.
     """
     site = folder / "site"
-    zipfile.ZipFile(wheel).extractall(site)
+    site.mkdir()
+    for part in unpacked.iterdir():
+        (site / part.name).symlink_to(part)
     (facts,) = site.glob("outrider-*.dist-info")
     link(site, _needed(Distribution.at(facts), extra))
     return site
