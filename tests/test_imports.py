@@ -22,53 +22,39 @@ CALLS = (
 """What the command is called with, and the line that a shell completes."""
 
 
-def test_nothing_heavy_is_imported_by_the_package_help_and_completion() -> None:
-    """All of them in one process, which names the first that does."""
-    done = in_one_process(f"""
+SLOW = ("torch", "transformers", "scipy", "pandas", "matplotlib")
+"""What no command imports before it runs: PyTorch alone takes two seconds of CPU."""
+
+
+def test_nothing_heavy_is_imported_before_a_command_runs(tmp_path: Path) -> None:
+    """Of all calls in one process, which names the first that does; settings need Hydra."""
+    known = builtin().commands
+    settings = [[name, "--cfg", "job"] for name, it in known.items() if not it.plain]
+    others = [*([name, "--help"] for name in known), *settings, ["new-plugin", "my-part"]]
+    calls = [*((words, line, HEAVY) for words, line in CALLS), *((it, "", SLOW) for it in others)]
+    done = in_one_process(
+        f"""
 import os
 import outrider
 from outrider import Command, hookimpl
 from outrider.cli.main import main
-for words, line in {CALLS}:
+for words, line, unwanted in {calls}:
     os.environ["COMP_LINE"], sys.argv = line, ["outrider", *words]
     try:
         main()
     except SystemExit as end:
         assert not end.code, words
-    heavy = {set(HEAVY)} & set(sys.modules)
-    assert not heavy, (words, line, heavy)
-""")
+    found = set(unwanted) & set(sys.modules)
+    assert not found, (words, line, found)
+""",
+        tmp_path,
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def in_one_process(program: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", f"import sys\n{program}"]
     return subprocess.run(command, check=False, cwd=folder, capture_output=True, text=True)
-
-
-SLOW = ("torch", "transformers", "scipy", "pandas", "matplotlib")
-"""What no command imports before it runs: PyTorch alone takes two seconds of CPU."""
-
-
-def test_no_command_imports_anything_slow_before_it_runs(tmp_path: Path) -> None:
-    """All of them in one process, which names the first that does."""
-    words = [[name, "--help"] for name in builtin().commands]
-    words += [[name, "--cfg", "job"] for name, it in builtin().commands.items() if not it.plain]
-    done = in_one_process(
-        f"""
-from outrider.cli.main import main
-for words in {[*words, ["new-plugin", "my-part"]]}:
-    sys.argv = ["outrider", *words]
-    try:
-        main()
-    except SystemExit as end:
-        assert not end.code, words
-    slow = {set(SLOW)} & set(sys.modules)
-    assert not slow, (words, slow)
-""",
-        tmp_path,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_decoding_imports_no_library_of_commands_and_figures() -> None:
