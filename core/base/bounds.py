@@ -124,13 +124,20 @@ def arguments_of(
     for it in parameters if whole else ():
         if it.default is it.empty and it.kind not in SEVERAL and it.name not in given:
             raise ConfigError(f"{_field(prefix, it.name)}: expected a value")
-    known = [it.name for it in parameters if it.kind not in SEVERAL]
+    known, hints = _named(function)
     unknown = [name for name in given if name not in known]
     if unknown and all(it.kind is not it.VAR_KEYWORD for it in parameters):
         hint = nearest(str(unknown[0]), (name for name in known if name != "self"))
         raise ConfigError(f"{_field(prefix, unknown[0])}: {hint}")
-    hints = hints_of(function)
-    return values_of({name: hint for name, hint in hints.items() if name in known}, given, prefix)
+    return values_of(hints, given, prefix)
+
+
+@cache
+def _named(function: Callable[..., Any]) -> tuple[list[str], dict[str, Any]]:
+    """Returns the names of parameters, but for those of `*args`, and the annotations of these."""
+    parameters = _signature(function).parameters.values()
+    known = [it.name for it in parameters if it.kind not in SEVERAL]
+    return known, {name: hint for name, hint in hints_of(function).items() if name in known}
 
 
 def values_of(
@@ -154,18 +161,24 @@ def _field(prefix: str, name: object) -> str:
 
 
 def _value_of(hint: Any, value: Any, field: str) -> Any:
-    kinds = [kind for kind, _ in options_of(hint)]
-    made: Any = next((kind for kind in kinds if is_dataclass(kind)), None)
+    made, takes_mappings = _containers(hint)
     if isinstance(value, str) and hasattr(made, "SPELLED"):
         found = re.fullmatch(made.SPELLED, value.strip())
         require(found is not None, field, value, made.EXPECTED)
         value = found.groupdict() if found else {}
-    takes_mappings = any(get_origin(kind) is Mapping for kind in kinds)
     if made is not None and isinstance(value, Mapping) and not takes_mappings:
         return made(**arguments_of(made, value, field, whole=True))
     is_plain = isinstance(value, PLAIN) and not isinstance(value, bool)
     judged = _judged(hint, value, field, strict=not is_plain)
     return judged if is_plain else value
+
+
+@cache
+def _containers(hint: Any) -> tuple[Any, bool]:
+    """Returns the dataclass that an annotation allows, or None, and whether it allows mappings."""
+    kinds = [kind for kind, _ in options_of(hint)]
+    made = next((kind for kind in kinds if is_dataclass(kind)), None)
+    return made, any(get_origin(kind) is Mapping for kind in kinds)
 
 
 def _judged(hint: Any, value: Any, field: str, *, strict: bool) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, final
 
-from outrider.base.bounds import Count, Seconds, checked
+from outrider.base.bounds import Count, Seconds
 from outrider.base.calling import calling
 from outrider.base.errors import require
 from outrider.base.expectations import AtLeast
@@ -27,13 +27,12 @@ Lossy = Literal["allow", "refuse"]
 
 
 @final
-@checked()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The settings that every round of every text has in common; `outrider.decode` explains them.
+    """The settings that every round of every text has in common; `outrider.decode` explains and
+    judges them.
 
-    Raises `ConfigError` for a part of another class, a length below 1, or a limit that can't be
-    enforced here.
+    Raises `ConfigError` for a part of another class, or a limit that can't be enforced here.
     """
 
     target: Target
