@@ -137,13 +137,9 @@ class Adviser:
         engines = {**dict.fromkeys(("outrider", *SERVERS), "it does not draft so"), **pasted}
         for line in (*said, *(f"{engine}: {line}" for engine, line in engines.items())):
             results(soft_wrap=True).print(plain(line))
-        subject = Subject(
-            plain_values(config["drafter"]),
-            plain_values(self.settings.target),
-            class_name(plain_values(config["verifier"])),
-            class_name(plain_values(config["policy"])),
-            not variant.drafter.trees,
-        )
+        rule, policy = (class_name(plain_values(config[it])) for it in ("verifier", "policy"))
+        drafter, target = plain_values(config["drafter"]), plain_values(self.settings.target)
+        subject = Subject(drafter, target, rule, policy, not variant.drafter.trees)
         return {
             "title": title,
             "advice": said,

@@ -208,13 +208,8 @@ class Request(Constraint):
     def __init__(self, call: Call, number: int, rest: LogitsProcessorList) -> None:
         ids = call.input_ids[number]
         self.prompt: list[int] = ids[call.mask[number] != 0].tolist()
-        self.eos: frozenset[int] = frozenset[int]().union(
-            *(
-                criterion.eos_token_id.tolist()
-                for criterion in call.criteria
-                if hasattr(criterion, "eos_token_id")
-            )
-        )
+        ends = (it.eos_token_id.tolist() for it in call.criteria if hasattr(it, "eos_token_id"))
+        self.eos: frozenset[int] = frozenset(chain.from_iterable(ends))
         self.scores: tuple[Float[Tensor, "1 vocab"], ...] = ()
         self.raw_logits: tuple[Float[Tensor, "1 vocab"], ...] = ()
         self._call, self._number, self._rest = call, number, rest

@@ -106,12 +106,6 @@ def test_an_answer_may_open_in_another_way_than_the_prompt_for_it(
         read_rows(path, chatty, 9)
 
 
-def test_tokens_past_the_longest_text_are_cut_off(target: Any, tmp_path: Path) -> None:
-    row = {"input_ids": [3] * 300, "loss_mask": [0, 1] * 150}
-    (text,) = read_rows(written(tmp_path / "x.jsonl", row), target, 9)
-    assert (len(text.ids), text.mask) == (256, [0, 1] * 128)
-
-
 @pytest.mark.parametrize(
     ("row", "line"),
     [
@@ -129,15 +123,15 @@ def test_rows_that_are_no_texts(row: Any, line: str, chatty: Any, tmp_path: Path
 
 
 def test_the_learned_tokens_of_rows_are_counted(target: Any, tmp_path: Path, capsys: Any) -> None:
-    """The first id is never learned, and a row keeps its number where others are left out."""
+    """The first id is never learned, nor what is cut; a row keeps its number behind others."""
     plain = {"input_ids": [2, 3, 4], "loss_mask": [1, 1, 1]}
     nothing = {"input_ids": [2, 3], "loss_mask": [1, 0]}
-    long = {"input_ids": [3] * 300, "loss_mask": [1] * 300}
+    long = {"input_ids": [3] * 300, "loss_mask": [0, 1] * 150}
     texts = read_rows(written(tmp_path / "x.jsonl", nothing, plain, long), target, 60_000)
-    assert texts == [Text([2, 3, 4], 1, 1), Text([3] * 256, 1, 1)]
+    assert texts == [Text([2, 3, 4], 1, 1), Text([3] * 256, 1, 256, [0, 1] * 128)]
     assert [text.row for text in texts] == [1, 2]
     said = " ".join(capsys.readouterr().err.split())
-    assert "x.jsonl: 2 of 60000 texts, from 3 rows, with 257 tokens to learn; 1 left out" in said
+    assert "x.jsonl: 2 of 60000 texts, from 3 rows, with 130 tokens to learn; 1 left out" in said
     assert said.endswith("with none; 1 cut to the target's longest text")
 
 
