@@ -115,7 +115,7 @@ class Pard(Drafter):
         pen.limit(self._text.reach(len(context.tokens)))
         if self._rows.static and not self.trees:
             self._rows.propose(context, pen)
-        elif pen.open:
+        elif pen.open and not self._rows.grow(context, pen, self._shape):
             masked = Tokens([*context.tokens, *[self._mask] * (pen.gamma - 1)])
             self._shape.grow_at_once(pen, self._text.follow(masked, rows=pen.gamma))
 

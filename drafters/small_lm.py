@@ -175,7 +175,7 @@ class SmallLM(Drafter):
         pen.limit(self.reach(len(context.tokens)))
         if self._rows.static and not self.trees:
             self._rows.propose(context, pen)
-        elif pen.open:
+        elif pen.open and not self._rows.grow(context, pen, self._shape):
             base = self._text.follow(context.tokens, context.source)
             self._text.grow(self._shape, pen, base)
 

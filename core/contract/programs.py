@@ -9,7 +9,7 @@ from itertools import accumulate, islice, repeat
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -20,11 +20,12 @@ from outrider.contract.pen import Pen, draw_chains
 from outrider.contract.sheet import described
 
 Program = Callable[
-    ..., tuple[Float[Tensor, "vocab"], Callable[[Int[Tensor, "1"]], Float[Tensor, "vocab"]]]
+    ..., tuple[Float[Tensor, "*texts vocab"], Callable[..., Float[Tensor, "*texts vocab"]]]
 ]
 """Returns what `Pen.chain` takes, given tensors; all that differs between calls is in these.
 
-For several texts logits and tokens have a row for each.
+For several texts logits and tokens have a row for each. For a tree of one text, what returns logits
+is also given the row of the last logits that each token continues.
 """
 
 Play = Callable[[Hashable, Callable[..., list[Tensor]], int, Tensor], Sequence[Tensor]]
@@ -74,10 +75,10 @@ class Programs(ABC):
         """
 
 
-def at_once(logits: Float[Tensor, "depths vocab"]) -> Any:
+def at_once(logits: Float[Tensor, "depths *texts vocab"]) -> Any:
     """Returns what a `Program` does, of tokens that do not depend on each other."""
     rows = iter(logits)
-    return next(rows), lambda _: next(rows)
+    return next(rows), lambda tokens, _=None: next(rows).expand(len(tokens), -1)
 
 
 def can_draw_ahead(pen: Pen) -> bool:

@@ -1,6 +1,6 @@
 """Correctors that add a bias to the logits of each place: Markov heads, Domino and XPress."""
 
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor, nn
@@ -101,8 +101,6 @@ class Domino(Corrector):
     after it; here they count after it alone.
     """
 
-    recordable: ClassVar[bool] = False  # a library's GRU, which keeps memory of its own
-
     def __init__(self, backbone: Backbone, config: CorrectorConfig) -> None:
         super().__init__()
         width, rank, memory = backbone.width, config.rank, config.memory or config.rank
@@ -115,9 +113,14 @@ class Domino(Corrector):
     def forward(self, block: Block) -> Correction:
         def correction(before: Before, first: int) -> Places:
             count = before.shape[1]
-            memory, _ = self.prefix_gru(embedding(before, self._embedding))
+            gru: Any = self.prefix_gru
+            words = embedding(before, self._embedding)
+            memory = [words.new_zeros(len(words), gru.hidden_size)]
+            for word in words.unbind(1):  # cuDNN's loop has memory of its own
+                memory.append(torch.gru_cell(word, memory[-1], gru.weight_ih_l0, gru.weight_hh_l0))
+            read = torch.stack(memory[first + 1 :], dim=1)
             states = block.states[:, first:count].expand(len(before), -1, -1)
-            bias: Tensor = self.embed_proj(torch.cat([states, memory[:, first:]], dim=-1))
+            bias: Tensor = self.embed_proj(torch.cat([states, read], dim=-1))
             is_corrected = torch.arange(first, count, device=bias.device) >= self._first
             return block.logits[:, first:count] + bias * is_corrected[:, None]
 

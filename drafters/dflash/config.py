@@ -26,7 +26,7 @@ from outrider.drafters.parts.networks import speculators
 from outrider.drafters.parts.networks.entries import ANY, Entry, Table, only, read_entries
 from outrider.drafters.parts.networks.features import LOWEST
 from outrider.drafters.parts.networks.layer import LayerConfig
-from outrider.targets.passes.masks import causal, within
+from outrider.targets.passes.masks import within
 
 TOKEN, AROUND, TEXT, BOTH_WAYS = "token", "around", "text", "text_both_ways"
 """Where a window ends: at the token that attends, as in z-lab's networks, or as far behind it as it
@@ -207,10 +207,9 @@ class DFlashConfig:
         """Returns what a block sees in a layer with a window. known: how many tokens there are."""
         if self.reach == TOKEN:
             return within(window, positions, known)
-        count, device = positions.shape[-1], positions.device
+        slots = torch.arange(known, device=positions.device)
+        distance = positions[..., None] - slots
         if self.reach == AROUND:
-            distance = positions[..., None] - torch.arange(known, device=device)
             return (distance.abs() < window)[:, None]
-        near = torch.arange(known, device=device) >= known - count - window
-        every = causal(count, known, device) if self.reach == TEXT else near.expand(count, -1)
-        return (near & every)[None, None]
+        is_near = slots >= positions[:, :1, None] - window
+        return (is_near & ((distance >= 0) | (self.reach == BOTH_WAYS)))[:, None]

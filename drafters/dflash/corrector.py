@@ -90,11 +90,9 @@ class Corrector(nn.Module, ABC):
     a few candidates.
 
     base: the weight of the loss of the logits before correction, beside that of those after it.
-    recordable: whether its kernels may be recorded with those of a draft.
     """
 
     base: ClassVar[float] = 0.0
-    recordable: ClassVar[bool] = True
 
     @abstractmethod
     def forward(self, block: Block) -> Correction:

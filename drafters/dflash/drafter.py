@@ -56,11 +56,12 @@ class BlockRows(TextRows):
             return at_once(self._spread(network.logits(drafted)).transpose(0, 1))
         fused = text.take_along_dim(last[..., None], 1)[:, 0]
         correction = network.corrector(network.block(states, fused, numbers[:, -1]))
-        tokens = [newest]
+        paths = newest
 
-        def after(drawn: Int[Tensor, "texts"]) -> Tensor:
-            tokens.append(drawn[:, None])
-            return self._spread(correction(torch.cat(tokens, dim=1), len(tokens) - 1)[:, 0])
+        def after(drawn: Int[Tensor, "rows"], rows: Any = slice(None)) -> Tensor:
+            nonlocal paths
+            paths = torch.cat([paths[rows], drawn[:, None]], dim=1)
+            return self._spread(correction(paths, paths.shape[1] - 1)[:, 0])
 
         return self._spread(correction(newest, 0)[:, 0]), after
 
@@ -117,9 +118,7 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
                 f" {self._path} has no confidence head"
             )
         network = self._network
-        is_plain = self.confidence is None and not any(network.config.windows)
-        can_record = is_plain and (network.corrector is None or network.corrector.recordable)
-        self._programs = self._programs if can_record else None
+        self._programs = self._programs if self.confidence is None else None
         sizes = {"layers": len(network.layers), "room": network.config.block}
         self._rows = BlockRows(network, self._spread, self._programs, **sizes)
         self._caches, self._text = LayerCaches(len(network.layers)), Tokens([])
@@ -131,6 +130,8 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         pen.limit(config.drafted)
         if not pen.open or len(features) < len(network.reads):
             return  # the target has not read the prompt yet
+        if self._rows.grow(context, pen, self._shape):
+            return
         known, size = len(context.tokens) - 1, config.block
         device = features[0].device
         block = [context.tokens[-1], *[config.mask] * (size - 1)]

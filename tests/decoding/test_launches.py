@@ -52,6 +52,7 @@ RECORDED: list[Any] = [  # launches and waits, where the draft is one replay
     (MARKOV, 7, 16, [(19, 1), (20, 1)]),
     ({"drafter": "medusa", **UNTRAINED}, 4, 1, [(12, 1), (13, 1)]),
     ({"drafter": "medusa", **UNTRAINED}, 4, 16, [(13, 1), (14, 1)]),
+    ({"drafter": "medusa", **UNTRAINED, "tree": "top:3x2x2"}, 3, 1, [(9, 1), (9, 1)]),
     ({"drafter": "hydra", **UNTRAINED}, 4, 1, [(14, 1), (15, 1)]),
     ({"drafter": "hydra", **UNTRAINED}, 4, 16, [(15, 1), (16, 1)]),
     ({"drafter": "mlp_speculator", **UNTRAINED}, 3, 1, [(14, 1), (15, 1)]),
@@ -61,6 +62,7 @@ RECORDED: list[Any] = [  # launches and waits, where the draft is one replay
     ({"drafter": "peagle", **UNTRAINED}, 5, 16, [(19, 1), (20, 1)]),
     ({"drafter": "small_lm"}, 5, 1, [(13, 1), (14, 1)]),
     ({"drafter": "small_lm"}, 5, 16, [(13, 1), (14, 1)]),
+    ({"drafter": "small_lm", "tree": "dynamic:4"}, 3, 1, [(9, 1), (9, 1)]),
     ({"drafter": "pard"}, 5, 1, [(13, 1), (14, 1)]),
     ({"drafter": "pard"}, 5, 16, [(13, 1), (14, 1)]),
 ]

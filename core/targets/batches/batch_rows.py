@@ -22,9 +22,10 @@ from outrider.targets.passes.masks import additive_mask, tree_mask
 from outrider.targets.passes.pass_input import Pass, PassInput, run_modules
 from outrider.targets.passes.placement import home
 
-Held = tuple[list[int], Tensor, list[Tensor], Callable[[Tensor, Tensor, int], Tensor]]
+Held = tuple[list[int], Tensor, list[Tensor], Callable[..., Any]]
 """The rows of sequences; the ids of what to feed of each row, followed by their slots; the buffers;
-and what returns the logits after the last of some tokens of each row, given such ids and slots."""
+and what returns the logits after the last of some tokens of each row, given such ids and slots, and
+for a tree what each token sees, and its position."""
 
 
 @final
@@ -242,12 +243,15 @@ class PaddedBatch(BatchCache):
         buffers = rows.hold(max(rows.lengths) + count + room)
         width = int(buffers[0].shape[2])
 
-        def run(ids: Tensor, slots: Tensor, last: int) -> Tensor:
+        def run(
+            ids: Tensor, slots: Tensor, last: int, sees: Any = None, positions: Any = None
+        ) -> Tensor:
             texts = torch.arange(len(ids), device=device)[:, None]
             rows.slots.write_to(texts, slots, len(ids), width)
-            sees = torch.arange(width, device=device) <= slots[..., None]
+            if sees is None:
+                sees, positions = torch.arange(width, device=device) <= slots[..., None], slots
             mask = additive_mask(sees, self.model.dtype)[:, None]
-            return run_modules(self.model, rows.cache, PassInput(ids, last, mask, slots)).logits
+            return run_modules(self.model, rows.cache, PassInput(ids, last, mask, positions)).logits
 
         given = placed(torch.cat([ids, slots], dim=1), device)
         return [rows.row(number) for number in new], given, buffers, run

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import final
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -75,11 +76,13 @@ class TogetherSession(Session):
             self._states[name].append(states[number])
         return count
 
-    def add_states(self, states: dict[int, Float[Tensor, "tokens width"]]) -> None:
-        """Adds the states of a pass."""
+    def places(self, states: dict[int, Float[Tensor, "tokens width"]]) -> dict[Tensor, Tensor]:
+        """Adds the states of a pass: returns where each is to be copied."""
         self._is_scored = True
-        for name, number in self.state_of.items():
-            self._states[name].append(states[number])
+        return {
+            self._states[name].place(states[number]): states[number]
+            for name, number in self.state_of.items()
+        }
 
 
 def new_batch(model: Model, sequences: int, capacity: int) -> BatchCache:
@@ -132,6 +135,9 @@ def judge_sessions(
         {number for session in sessions for number in session.state_of.values()},
         judges=judges,
     )
+    copied: dict[Tensor, Tensor] = {}
     for session, result in zip(sessions, passes, strict=True):
-        session.add_states({number: states[0] for number, states in result.states.items()})
+        copied |= session.places({number: states[0] for number, states in result.states.items()})
+    if copied:
+        torch._foreach_copy_([*copied], [*copied.values()])  # one kernel for all texts
     return [(it.logits[0], it.verdicts[0] if it.verdicts else None) for it in passes]

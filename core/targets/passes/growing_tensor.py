@@ -42,8 +42,12 @@ class GrowingTensor:
 
     def append(self, new: Float[Tensor, "*outer new width"]) -> Float[Tensor, "*outer rows width"]:
         """Appends rows, and returns all that are in use."""
-        self.extend(new).narrow(-2, self._length - new.shape[-2], new.shape[-2]).copy_(new)
+        self.place(new).copy_(new)
         return self.content
+
+    def place(self, new: Float[Tensor, "*outer new width"]) -> Float[Tensor, "*outer new width"]:
+        """Appends as many rows as `new` has, and returns them, for `new` to be copied there."""
+        return self.extend(new).narrow(-2, self._length - new.shape[-2], new.shape[-2])
 
     def extend(
         self, new: Float[Tensor, "*outer new width"]

@@ -214,3 +214,27 @@ class CachedTree:
         # Two siblings with one token have one path, and the same distribution after it.
         self._nodes |= {tuple(path): node for node, path in enumerate(paths, start=first)}
         return tree_mask(self._parents, cached=self._known, first=first)
+
+
+@final
+class TreeSlots:
+    """Where the nodes of a tree after one text go in a cache, level by level, and what they see.
+
+    slot: that of the last token that is in the cache. width: how many slots a pass sees.
+    """
+
+    def __init__(self, slot: Int[Tensor, "1 1"], width: int) -> None:
+        self.slots, self._position, self._width = slot, slot, width
+        self.sees: Any = None
+
+    @property
+    def positions(self) -> Int[Tensor, "1 nodes"]:
+        """Returns the positions of the newest level's nodes."""
+        return self._position.expand_as(self.slots)
+
+    def add(self, count: int, rows: Int[Tensor, "nodes"]) -> None:
+        """Adds a level of so many nodes. rows: those of the level above that they continue."""
+        places = torch.arange(self._width, device=rows.device)
+        above = places <= self.slots[..., None] if self.sees is None else self.sees[:, rows]
+        self.slots, self._position = self.slots[:, -1:] + 1 + places[:count], self._position + 1
+        self.sees = above | (places == self.slots[..., None])

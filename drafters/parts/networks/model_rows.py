@@ -1,7 +1,7 @@
 """ModelRows: a model drafts chains for several texts, a pass for each token of all of them."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -11,16 +11,19 @@ from torch import Tensor
 
 from outrider.base.pretrained import Model
 from outrider.contract.context import Context, Tokens
+from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen, draw_chains
 from outrider.contract.programs import at_once, play_chains, positions_fed
 from outrider.drafters.parts.networks.cached_text import fit, known_ids, own_size
 from outrider.drafters.parts.networks.text_rows import continued
+from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.batches.batch_cache import BatchCache
-from outrider.targets.batches.batch_rows import PaddedBatch
+from outrider.targets.batches.batch_rows import Held, PaddedBatch
 from outrider.targets.batches.sessions import LONG, new_batch
 from outrider.targets.passes.engine import engine_of
+from outrider.targets.passes.masks import TreeSlots
 
 
 @final
@@ -82,7 +85,7 @@ class ModelRows(Drafter):
         cache, numbers = self._arranged(texts)
         self._cache = None  # an interruption leaves it in an unknown state
         going = [row for row, (_, pen) in enumerate(pairs) if pen.open]
-        if self.static and isinstance(cache, PaddedBatch):
+        if self.static:
             self._play(cache, {numbers[row]: pairs[row] for row in going})
             self._cache = cache
             return
@@ -100,15 +103,42 @@ class ModelRows(Drafter):
             self._rows[numbers[row]].read += [pen.token(node) for node in range(len(pen) - 1)]
         self._cache = cache
 
+    def grow(self, context: Context, pen: Pen, shape: Shape) -> bool:
+        """Writes a tree for one text by one program, and returns whether that is possible."""
+        if (programs := self._programs) is None or not self.static:
+            return False
+
+        def play(key: Hashable, grown: Any, nodes: int, shares: Tensor) -> list[Tensor]:
+            cache, numbers = self._arranged([context.tokens])
+            self._cache, texts = None, dict.fromkeys(numbers, context.tokens)
+            _, given, buffers, program = self._held(cache, texts, pen.gamma, nodes)
+            run = lambda own, fed: grown(*program(fed), own)
+            inputs = [wide(shares, given.device), given]
+            found = [each.clone() for each in programs.play(key, run, inputs, buffers)]
+            self._cache = cache
+            return found
+
+        return shape.play(pen, play)
+
     @torch.no_grad()
-    def _play(self, cache: PaddedBatch, pairs: Mapping[int, tuple[Context, Pen]]) -> None:
+    def _play(self, cache: BatchCache, pairs: Mapping[int, tuple[Context, Pen]]) -> None:
         """Draws chains by one program over the last positions of texts. pairs: by number."""
         depth = max(pen.remaining for _, pen in pairs.values())
-        count, size = positions_fed(depth), self._vocab_size
         texts = {number: context.tokens for number, (context, _) in pairs.items()}
-        unread = {number: self._unread(cache, number, texts[number], count) for number in pairs}
+        rows, given, buffers, program = self._held(cache, texts, depth, depth)
+        pens = {row: pen for row, (_, pen) in zip(rows, pairs.values(), strict=True)}
+        play_chains(pens, self._programs, program, [given], buffers, rows=len(given))
+
+    @torch.no_grad()
+    def _held(self, cache: Any, texts: Mapping[int, Tokens], depth: int, room: int) -> Held:
+        """Returns what the cache holds texts for, with a program in place of its passes.
+
+        texts: by number. room: for how many tokens after each.
+        """
+        count, size = positions_fed(depth), self._vocab_size
+        unread = {number: self._unread(cache, number, texts[number], count) for number in texts}
         new = {number: known_ids(ids, self._own_size) for number, ids in unread.items()}
-        rows, given, buffers, run = cache.hold(new, count, depth)
+        rows, given, buffers, run = cache.hold(new, count, room)
 
         def program(fed: Tensor) -> Any:
             ids, slots = fed.chunk(2, dim=1)
@@ -119,15 +149,21 @@ class ModelRows(Drafter):
                 logits = run(ids, torch.cat([slots, more], dim=1), depth).transpose(0, 1)
                 return at_once(fit(logits.flatten(0, 1), size).reshape(depth, -1, size))
 
-            def after(tokens: Tensor) -> Tensor:
+            nodes = TreeSlots(slot, buffers[0].shape[2])
+
+            def after(tokens: Tensor, rows: Any = None) -> Tensor:
                 nonlocal slot
-                slot = slot + 1
-                return fit(run(known_ids(tokens, self._own_size)[:, None], slot, 1)[:, 0], size)
+                known = known_ids(tokens, self._own_size)
+                if rows is None:
+                    slot = slot + 1
+                    return fit(run(known[:, None], slot, 1)[:, 0], size)
+                nodes.add(len(known), rows)
+                level = (nodes.slots, len(known), nodes.sees, nodes.positions)
+                return fit(run(known[None], *level)[0], size)
 
             return fit(run(ids, slots, 1)[:, 0], size), after
 
-        pens = {row: pen for row, (_, pen) in zip(rows, pairs.values(), strict=True)}
-        play_chains(pens, self._programs, program, [given], buffers, rows=len(given))
+        return rows, given, buffers, program
 
     def _arranged(self, texts: Sequence[Tokens]) -> tuple[BatchCache, list[int]]:
         """Returns the cache, and the number of each text there: a new one if it is not known."""

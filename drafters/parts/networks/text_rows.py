@@ -1,7 +1,7 @@
-"""TextRows: a network drafts chains for several texts, a row for each in its passes."""
+"""TextRows: a network drafts for several texts, a row for each in its passes."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, final
@@ -11,10 +11,11 @@ from jaxtyping import Int
 from torch import Tensor
 
 from outrider.contract.context import Context, Tokens
-from outrider.contract.devices import placed
+from outrider.contract.devices import placed, wide
 from outrider.contract.pen import Pen
 from outrider.contract.programs import Programs, can_draw_ahead, play_chains, positions_fed
 from outrider.drafters.parts.networks.layer import Ids, States
+from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.growing_tensor import GrowingTensor
 
 LONG = 8
@@ -88,7 +89,7 @@ class RowCache:
 
 
 class TextRows(ABC):
-    """Drafts chains on features of the target, for any texts at once.
+    """Drafts on features of the target: chains for any texts at once, recorded trees for one.
 
     Each text has a row, which is found by what it holds. What is drafted is overwritten by the next
     pass. A recorded draft feeds as many positions of each text whatever was accepted, and has a
@@ -142,6 +143,30 @@ class TextRows(ABC):
         program = partial(self._program, depth, size)
         play_chains(pens, programs, program, given, buffers, rows=len(self._cache))
         self._texts = held
+
+    @torch.no_grad()
+    def grow(self, context: Context, pen: Pen, shape: Shape) -> bool:
+        """Writes a tree for one text by one program, and returns whether that is possible."""
+        if (programs := self._programs) is None:
+            return False
+        features = [context.features[name] for name in self._network.reads]
+        device = features[0].device
+
+        def play(key: Hashable, grown: Any, nodes: int, shares: Tensor) -> list[Tensor]:
+            self._arrange([context.tokens], device)
+            fed, texts = positions_fed(pen.gamma), {0: features}
+            held, given, width = self._catch_up([context.tokens], texts, fed)
+            width += max(nodes, self._room)
+            buffers = self._cache.hold(width)
+            size = buffers[0].shape[-2] if buffers else width
+            program = partial(self._program, pen.gamma, size)
+            run: Any = lambda own, *tensors: grown(*program(*tensors), own)
+            given = [wide(shares, device), *given]
+            outputs = programs.play(key, run, given, buffers) if buffers else run(*given)
+            self._texts = held
+            return [each.clone() for each in outputs]
+
+        return shape.play(pen, play)
 
     def _arrange(self, texts: Sequence[Tokens], device: torch.device) -> None:
         """Gives each text the row that holds its beginning, if there is one; others start over."""
@@ -236,7 +261,7 @@ class TextRows(ABC):
     @abstractmethod
     def _program(
         self, depth: int, width: int, numbers: Int[Tensor, "texts count+3"], *features: States
-    ) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    ) -> tuple[Tensor, Callable[..., Tensor]]:
         """Returns the logits after each text, and what returns those after each drafted token.
 
         depth: of the longest chain. width: how many slots a pass sees.

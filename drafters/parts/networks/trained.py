@@ -2,7 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from outrider.contract.context import Context, Tokens
-from outrider.contract.devices import placed
+from outrider.contract.devices import placed, wide
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.programs import can_draw_ahead, play_chains
@@ -206,17 +206,31 @@ class StateDrafter(TrainedDrafter[Network]):
             pen.limit(self._network.stages or pen.gamma)
         if self.trees or self._programs is None or not all(map(can_draw_ahead, pens)):
             for text in zip(pens, states, newest, strict=True):
-                self._grow(*text)
+                if not self._play(*text):
+                    self._grow(*text)
         elif ready:
             rows = 1 << (len(ready) - 1).bit_length()
             missing = rows - len(ready)
-            given = [states[0][None]]
-            if rows > 1:
-                given = [torch.stack(states + states[:1] * missing)]
-            if self._reads_newest:
-                given.append(placed(newest + newest[:1] * missing, states[0].device))
+            given = self._given(states + states[:1] * missing, newest + newest[:1] * missing)
             program = partial(self._program, max(pen.remaining for pen in pens))
             play_chains(dict(enumerate(pens)), self._programs, program, given, rows=rows)
+
+    def _play(self, pen: Pen, state: State, newest: int) -> bool:
+        """Writes a tree by one program, and returns whether that is possible."""
+        if (programs := self._programs) is None:
+            return False
+
+        def play(key: Hashable, grown: Any, _: int, shares: Tensor) -> list[Tensor]:
+            run = lambda own, *tensors: grown(*self._program(pen.gamma, *tensors), own)
+            given = [wide(shares, state.device), *self._given([state], [newest])]
+            return [each.clone() for each in programs.play(key, run, given)]
+
+        return self._shape.play(pen, play)
+
+    def _given(self, states: Sequence[State], newest: Sequence[int]) -> list[Tensor]:
+        """Returns what a program is given."""
+        given = [torch.stack([*states]) if len(states) > 1 else states[0][None]]
+        return [*given, placed(newest, given[0].device)] if self._reads_newest else given
 
     def _last_state(self, text: Tokens, states: Float[Tensor, "tokens width"]) -> State:
         """Returns the state that a draft begins with. states: the target's; the newest has none."""
@@ -278,9 +292,9 @@ class StagedDrafter(StateDrafter[Stages]):
     ) -> Any:
         network, of_stages = self._network, [self._network.start(states)]
 
-        def after(tokens: Tensor) -> Tensor:
+        def after(tokens: Tensor, rows: Any = slice(None)) -> Tensor:
             stage = len(of_stages) - 1
-            of_stages.append(network(stage, of_stages[-1], tokens))
+            of_stages.append(network(stage, of_stages[-1][rows], tokens))
             return self._spread(network.logits(stage, of_stages[-1]))
 
         return after(*newest), after

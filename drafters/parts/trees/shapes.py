@@ -11,9 +11,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.contract.deferred import can_defer_reads
+from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT
 from outrider.contract.pen import Pen
-from outrider.contract.programs import Level, Play, can_draw_ahead, draw_siblings, play_tree
+from outrider.contract.programs import (
+    Level,
+    Play,
+    at_once,
+    can_draw_ahead,
+    draw_siblings,
+    play_tree,
+)
 
 Path = tuple[int, ...]
 """A node of a shape: which child to take at each step from the root, the first being 0."""
@@ -44,6 +53,12 @@ class Shape(ABC):
         logits: of the tokens at each depth; they limit how deep the draft can be.
         """
         pen.limit(len(logits))
+
+        def play(_: Any, grown: Any, __: Any, shares: Tensor) -> Any:
+            return grown(*at_once(logits[:, None]), wide(shares, logits.device))
+
+        if can_defer_reads(pen.sheet, logits[0]) and self.play(pen, play):
+            return
 
         def next_logits(paths: Sequence[Sequence[Any]]) -> Tensor:
             return logits[len(paths[0])].expand(len(paths), -1)

@@ -22,7 +22,13 @@ from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.tiny_targets import context_after, draft_after, write_draft
+from outrider.testing.tiny_targets import (
+    context_after,
+    draft_after,
+    same_draft,
+    write_draft,
+    write_drafts,
+)
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)
@@ -198,7 +204,10 @@ INNER = {"transformer_layer_config": decoder() | SLIDING, "sample_from_anchor": 
 def test_windows_end_where_the_layout_says(
     config: Any, reach: str, target: Any, tmp_path: Path
 ) -> None:
-    """Those of z-lab with the token or around it, and with embeddings that are scaled."""
+    """Those of z-lab with the token or around it, and with embeddings that are scaled.
+
+    In a batch, texts of different lengths each have their own.
+    """
     model, is_scaled = assistant(), "dflash_config" in config
     drafter = bound(DFlash(write(tmp_path, config, tensors_of(model))), target)
     for length in (3, 9):
@@ -207,6 +216,10 @@ def test_windows_end_where_the_layout_says(
         right = probs_behind(model, target.model, TEXT[:length], 4, scale=scale, reach=reach)
         right = right[0 if config.get("sample_from_anchor") else 1 :]
         torch.testing.assert_close(torch.stack(draft.probs), right.double(), rtol=1e-4, atol=1e-5)
+    contexts = [context_after(drafter, target, TEXT[:length]) for length in (3, 9)]
+    alone = [write_draft(drafter, target, contexts[seed], gamma=4, seed=seed) for seed in (0, 1)]
+    drafter.propose_batch = drafter._rows.draft
+    assert all(map(same_draft, write_drafts(drafter, target, contexts, gamma=4), alone))
     assert DFlashNetwork.read_checkpoint(tmp_path, target).config.windows == (4, None)
     assert_saved(tmp_path, target)
 
