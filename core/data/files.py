@@ -109,7 +109,6 @@ def hub(
     name: OWNER/SET on the hub, or a folder.
     split: the part of the data set.
     subset: its configuration, if it has several.
-    path: the file.
     column, limit, skip: as for `jsonl`.
 
     Raises `ConfigError` if the data set can't be loaded.

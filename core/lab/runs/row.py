@@ -48,18 +48,18 @@ class Row:
     drafter: str
     gamma: int
     rates: Mapping[str, Interval | None]
+    counts: Counts | None
+    seconds: Mapping[str, float] | None
+    prediction: Prediction | None
     depths: Mapping[str, Sequence[float | None]]
     ranks: Sequence[float] | None
     acceptance: Acceptance | None
     categories: Mapping[str, Interval | None]
-    counts: Counts | None
-    seconds: Mapping[str, float] | None
-    prediction: Prediction | None
+    tasks: Mapping[str, Mapping[str, Interval | None]]
+    doubts: tuple[str, ...]
     lossless: bool
     remembers: bool
     target_itself: bool
-    tasks: Mapping[str, Mapping[str, Interval | None]]
-    doubts: tuple[str, ...]
     prompts: int
     control: bool
     trained_on: int = 0
@@ -77,16 +77,18 @@ class Row:
 
     def plain(self) -> dict[str, Any]:
         """Returns the row as plain values, for JSON: `alpha`, `alpha_low`, `alpha_high`, ..."""
-        plain = asdict(self)
-        rates, prediction, _ = (plain.pop(name) for name in ("rates", "prediction", "control"))
-        plain["acceptance_by_rank"] = plain.pop("ranks")
-        figures = {
-            f"{name}_{end}".removesuffix("_value"): None if rate is None else rate[end]
-            for name, rate in rates.items()
-            for end in ("value", "low", "high")
-        }
-        first = {name: plain.pop(name) for name in ("drafter", "gamma")}
-        return {**first, **figures, **plain, **(prediction or {})}
+        plain: dict[str, Any] = {}
+        for name, value in asdict(self).items():
+            if name == "rates":
+                for rate, figure in value.items():
+                    for end in ("value", "low", "high"):
+                        key = f"{rate}_{end}".removesuffix("_value")
+                        plain[key] = None if figure is None else figure[end]
+            elif name == "prediction":
+                plain |= value or {}
+            elif name != "control":
+                plain["acceptance_by_rank" if name == "ranks" else name] = value
+        return plain
 
 
 @final
