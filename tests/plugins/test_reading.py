@@ -75,6 +75,7 @@ def test_an_optional_item_is_left_out_without_such_a_part() -> None:
         ("none", "drafters='none': expected a list, such as"),
         (["promt_lookup"], "drafters: 'promt_lookup': did you mean 'prompt_lookup'?"),
         ([3], "drafters: 3: expected a name, or a mapping with 'drafter' or '_target_', or an"),
+        (["bigram", "bigram"], "drafters: two are named 'bigram': expected another name"),
         (["none", "dflash"], "dflash.path: expected a value, as in {drafter: dflash, path: ...}"),
     ],
 )

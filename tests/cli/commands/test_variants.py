@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 SEVERAL = (
     "drafters=[none,bigram,{drafter: bigram, gamma: 4},"
     "{drafter: token_recycling, verifier: candidates, budget: 6},"
@@ -38,20 +36,12 @@ def test_each_drafter_runs_with_its_own_settings(compared: Any, tmp_path: Path) 
         assert rows["bigram (gamma 4)"][name] == deep["rows"][0][name]
 
 
-@pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        ("drafters=[{drafter: bigram, gama: 3}]", "drafters: bigram.gama: did you mean 'gamma'"),
-        ("drafters=[{drafter: token_recycling, budget: 8}]", "token_recycling, verifier: ...}"),
-        ("drafters=[bigram,bigram]", "two are named 'bigram'"),
-    ],
-)
 def test_a_variant_that_can_not_run_is_refused_before_any_job(
-    run: Any, quick: list[str], tmp_path: Path, word: str, said: str
+    run: Any, quick: list[str], tmp_path: Path
 ) -> None:
+    misfit = "drafters=[{drafter: token_recycling, budget: 8}]"
     sweep = ("--multirun", "gamma=2,3", f"hydra.sweep.dir={tmp_path / 's'}")
-    status, out, err = run("compare", *quick, word, *sweep)
-    assert status == 1
+    status, out, err = run("compare", *quick, misfit, *sweep)
+    assert (status, out) == (1, "") and not (tmp_path / "s").exists()
     assert len(err.strip().splitlines()) == 1, err
-    assert said in err
-    assert not (tmp_path / "s").exists() and not out
+    assert "{drafter: token_recycling, verifier: ...}" in err
