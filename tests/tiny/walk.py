@@ -23,6 +23,15 @@ from outrider.targets import smollm2
 SHALLOW = 4
 """The layers of SmolLM2 in the folder."""
 
+INSTALL = """
+import os, sys, zipfile
+from setuptools.build_meta import build_wheel
+folder, place = sys.argv[1:]
+os.mkdir(folder)
+os.chdir(place)
+zipfile.ZipFile(os.path.join(folder, build_wheel(folder))).extractall(folder)
+"""
+
 
 def main(steps: str, few_layers: str = "") -> None:
     sys.stderr = sys.stdout
@@ -70,10 +79,9 @@ def _run(kind: str, text: str, words: list[str], names: dict[str, Any]) -> Any:
         sys.argv = words
         cli.main()
     elif words[0] == "pip":  # what it installed has its tests run in tests/test_packaging.py
-        options = ["--quiet", "--no-deps", "--no-build-isolation", "--target", "installed"]
-        place = words[-1].partition("[")[0]
-        subprocess.run([sys.executable, "-m", "pip", "install", *options, place], check=True)
-        sys.path.append(os.path.abspath("installed"))
+        installed_at, place = os.path.abspath("installed"), words[-1].partition("[")[0]
+        subprocess.run([sys.executable, "-c", INSTALL, installed_at, place], check=True)
+        sys.path.append(installed_at)
     return 0
 
 

@@ -47,7 +47,7 @@ TREE_RULES: dict[str, list[Callable[[], Verifier]]] = {
     KSeq, Traversal, MultiPathBlock, SampleMatch, Typical, partial(Typical, epsilon=0.5, delta=0.9),
     Gumbel, partial(Gumbel, window=1), OptimalTransport, ScaledUniform,
     partial(ScaledUniform, b=0.4),
-    partial(ScaledUniform, b=1.0), partial(ScaledUniform, b=3.0, residual="plain"),
+    partial(ScaledUniform, b=3.0, residual="plain"),
     partial(Cactus, budget=0.05, divergence="kl"),
     partial(Cascade, "token", margin=0.5, budget=0.05),
 ])  # fmt: skip

@@ -9,8 +9,14 @@ import pytest
 
 from outrider.extras.cpu.library import find_compiler
 
-TESTS = ("test_quantized.py", "test_packed_linear.py", "test_native_layer.py", "test_stored.py")
-SOME = "products or number or native or file_writes"
+TESTS = (
+    *("test_quantized.py", "test_packed_linear.py", "test_native_layer.py", "test_stored.py"),
+    "test_library.py",
+)
+SOME = (
+    "products_are_those or products_in or leaves_no or native_layer or same_logits or of_a_tree"
+    " or file_writes and Q4_0"
+)
 """What runs all kinds of products, and whole passes, on this processor and as on older ones."""
 
 CHECKS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O0"
