@@ -121,15 +121,15 @@ def _run_command(entry: Entry, arguments: Sequence[str]) -> None:
     if is_json() and not command.json:
         names = (name for name, other in installed().commands.items() if other.json)
         raise ConfigError(f"{JSON_FLAG}: expected one of {', '.join(names)}")
-    if command.plain:
+    if not {*HELP, "--version"}.intersection(arguments):
         entry.check_extra()
+    if command.plain:
         entry.factory(arguments)
     elif "--version" in arguments:
         print(f"outrider {version('outrider')}")
     elif any(word in HELP for word in arguments):
         print(command_help(command))
     else:
-        entry.check_extra()
         _run_hydra_command(entry, list(arguments))
 
 

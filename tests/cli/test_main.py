@@ -66,6 +66,15 @@ def test_a_fault_is_one_line(run: Any, arguments: tuple[str, ...], line: str) ->
     assert err.count("\n") == 1
 
 
+def test_a_command_without_its_libraries_has_its_help(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outrider.plugins.entry.lacking", lambda *_: ["gone"])
+    assert "usage: outrider view" in run.done("view", "--help")
+    for command in ("view", "audit"):
+        assert f"outrider {command} needs gone: pip install" in run.refused(command)
+
+
 def test_generate_writes_the_streamed_text(run: Any, tmp_path: Path) -> None:
     out = run.done("generate", *TABULAR, "drafter=random", "sampling=standard")
     report = written(tmp_path, "generation.json")
