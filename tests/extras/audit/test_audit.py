@@ -23,11 +23,6 @@ def test_each_fault_is_found(fault: str) -> None:
     assert audited((fault, "target", 1), 2000).verdict == "broken"
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_an_engine_without_a_fault_is_not_called_broken(seed: int) -> None:
-    assert audited((None, "target", seed), 60).verdict in ("kept", "too few texts")
-
-
 @pytest.mark.parametrize("limit", [11, 14, 16, 60])
 def test_every_request_counts_towards_the_limit(limit: int) -> None:
     asked: list[Request] = []
