@@ -17,9 +17,12 @@ from outrider import (
     Pen,
     Round,
     Sampling,
+    Scores,
     Session,
     Target,
     TargetError,
+    Verdict,
+    Verifier,
     decode,
     decode_together,
     generate_together,
@@ -275,3 +278,18 @@ def test_a_draft_shares_the_noise_of_a_coupled_rule() -> None:
     rounds = list(decode(TARGET, Own(), Gumbel(), PROMPT, sampling=Sampling(1.0), **options))
     assert len(rounds) == 10
     assert all(round.accepted == round.drafted == 3 for round in rounds)
+
+
+def test_a_lossy_rule_sees_the_text_before_each_draft() -> None:
+    seen: list[list[int]] = []
+
+    class Sees(Verifier):
+        lossless = False
+
+        def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+            seen.append(list(scores.context.tokens))
+            return Verdict((), int(scores.logits[0].argmax()))
+
+    rounds = list(decode(TARGET, NoDraft(), Sees(), PROMPT, max_new_tokens=3))
+    text = [*PROMPT, *tokens(rounds)]
+    assert seen == [text[:2], text[:3], text[:4]]

@@ -156,3 +156,11 @@ def test_distinct_siblings_have_a_higher_ceiling_that_their_own_rule_keeps_to() 
         ceiling = brute_force(p, q, 2, "distinct")
         assert rate <= ceiling + 1e-12
         assert ceiling >= brute_force(p, q, 2, "iid") - 1e-12
+
+
+def test_the_two_likeliest_tokens_have_classes_of_their_own() -> None:
+    q = torch.linspace(1.0, 3.0, 30).softmax(-1)
+    classes = selection.classes_apart(q.roll(1), q, 6).tolist()
+    assert sorted(set(classes)) == list(range(6))
+    for likeliest in q.topk(2).indices.tolist():
+        assert classes.count(classes[likeliest]) == 1
