@@ -1,17 +1,31 @@
-"""A bar on the terminal for what takes a while."""
+"""Bars on the terminal for what takes a while."""
 
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from outrider.base.terminal import remarks, visible
 
 Item = TypeVar("Item")
 
 shown_bar: ContextVar[Progress | None] = ContextVar("shown_bar", default=None)
+
+
+def bars(console: Console | None = None) -> Progress:
+    """Returns progress bars, by default on stderr."""
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, TimeRemainingColumn(), console=console or remarks())
 
 
 @contextmanager

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 from outrider.base.errors import require
 from outrider.base.folders import append_line, claimed, write_whole
 from outrider.base.interruption import advising
 from outrider.base.terminal import plain, print_json, remarks, results, visible
+from outrider.base.waiting import bars
 from outrider.cli.reports import chosen_reports, following
 from outrider.cli.variants import variants_of
 from outrider.data.prompts import without_tools
@@ -43,13 +44,12 @@ def bench(config: Bench) -> None:
     settings["drafters"] = plain_values(listed)
     prompts = without_tools(build(config.data))  # before engines are started, which takes minutes
     require(len(prompts) > 0, "data", 0, "at least one prompt")
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with (
         claimed(folder),
         advising(lambda: _advice(folder)),
         following(reports, folder, settings),
         ExitStack() as stack,
-        Progress(*columns, TimeRemainingColumn(), console=remarks()) as progress,
+        bars() as progress,
     ):
         participants = entrants(settings, _location(settings), settings["drafters"])
         workers = _start_workers(participants, folder, stack, progress)

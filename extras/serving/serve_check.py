@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from outrider.base.errors import OutriderError, require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.base.waiting import bars
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
@@ -154,8 +154,7 @@ def _compare(
     vllm: by drafter, the environment variables and the speculative config.
     """
     options = {"gamma": config.gamma, "max_new_tokens": config.max_new_tokens}
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=remarks()) as progress:
+    with bars() as progress:
         task = progress.add_task("the lab", total=2 * len(drafters) + 1)
         counts_in_lab = {}
         for name, drafter in drafters.items():

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from outrider.base.errors import ConfigError, require
+from outrider.base.waiting import bars
 from outrider.extras.training.learner import Learner
 from outrider.extras.training.progress import CHECKPOINT, Figures, Schedule, TrainingProgress
 from outrider.extras.training.recipe import Log
@@ -68,8 +68,7 @@ def train_network(  # noqa: PLR0913  what is trained, on what, how, and who is t
     network, optimizer = accelerator.prepare(network, optimizer)
     steps = schedule.steps(len(examples.texts))
     progress = TrainingProgress(network, optimizer, schedule, steps, folder)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
+    with bars(console) as bar:
         task = bar.add_task("Training", total=steps, completed=progress.step)
         for batch in _remaining_batches(examples, schedule, progress.step, steps):
             if progress.stale >= schedule.patience:

@@ -14,11 +14,11 @@ from hydra.types import RunMode
 from outrider.base.errors import OutriderError, require
 from outrider.base.interruption import advising
 from outrider.base.terminal import plain, remarks, visible
+from outrider.base.waiting import bars
 from outrider.cli.comparison import best, print_comparison
 from outrider.cli.gate import Gate
 from outrider.cli.replay import error_of, replayed
 from outrider.cli.reports import chosen_reports
-from outrider.cli.screen import bars
 from outrider.cli.settings import Compare
 from outrider.cli.work import Work, flags_of_config
 from outrider.lab.measuring.compare import PROTOCOLS
