@@ -3,6 +3,7 @@
 import inspect
 import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,19 @@ def test_twice_the_texts_take_about_twice_the_work(name: str, text: str) -> None
         return lambda: [list(written(drafter, TEXTS[text](20), 4)) for _ in range(count)]
 
     assert growth(remembered, 10) < 2.6
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_twice_the_drafts_of_a_text_take_about_twice_the_work(name: str) -> None:
+    def drafts(size: int) -> Callable[[], object]:
+        drafter, tokens = MAKERS[name](), [2, *TEXTS["no repetition"](2 * size)]
+        drafter.bind(TARGET)
+        draft = partial(write_draft, drafter, TARGET, gamma=4, sampling=Sampling())
+        contexts = [Context(Tokens(tokens[:end])) for end in range(size, 2 * size, 5)]
+        return lambda: [draft(each) for each in contexts]
+
+    drafts(10)()
+    assert growth(drafts, 100) < 2.6
 
 
 UNLIMITED = {"token_recycling"}
