@@ -141,14 +141,12 @@ class Late(Drafter):
 
 
 def test_a_failure_hands_over_finished_texts() -> None:
-    with pytest.raises(DrafterError, match="Late raised RuntimeError: late") as caught:
-        outrider.generate(TARGET, [0], Late(), sampling=Sampling(temperature=1.0))
+    sampling, line = Sampling(temperature=1.0), "Late raised RuntimeError: late"
+    with pytest.raises(DrafterError, match=line) as caught:
+        outrider.generate(TARGET, [0], Late(), sampling=sampling)
     assert len(caught.value.generation.tokens) == 3  # type: ignore[attr-defined]
-
-
-def test_texts_written_together_survive_a_fault() -> None:
-    with pytest.raises(DrafterError) as caught:
-        outrider.generate_together(TARGET, [[0], [1]], Late(), sampling=Sampling(temperature=1.0))
+    with pytest.raises(DrafterError, match=line) as caught:
+        outrider.generate_together(TARGET, [[0], [1]], Late(), sampling=sampling)
     kept = caught.value.generations  # type: ignore[attr-defined]
     assert [len(generation.tokens) for generation in kept] == [3, 3]
 

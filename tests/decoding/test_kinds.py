@@ -82,39 +82,29 @@ def drafts(write: Callable[[Pen], None], sampling: Sampling = SAMPLED) -> list[D
 
 
 @pytest.mark.parametrize(
-    ("write", "kinds"),
+    ("write", "kinds", "temperature"),
     [
-        (chain, EVERY - {"deterministic"}),
-        (written_chain, EVERY),
-        (distinct, {"distinct"}),
-        (iid, {"iid"}),
-        (paths, {"iid", "paths"}),
-        (two_distributions, set()),
-        (one_more_call, set()),
-        (chosen, {"distinct", "deterministic"}),
-        (chosen_twice, {"deterministic"}),
-        (likeliest_first, {"distinct"}),
+        (chain, EVERY - {"deterministic"}, 1),
+        (written_chain, EVERY, 1),
+        (distinct, {"distinct"}, 1),
+        (distinct, EVERY, 0),  # one token has all the probability, so there are no siblings
+        (iid, {"iid"}, 1),
+        (iid, {"iid", "deterministic"}, 0),
+        (paths, {"iid", "paths"}, 1),
+        (paths, {"iid", "paths", "deterministic"}, 0),
+        (two_distributions, set(), 1),
+        (two_distributions, {"deterministic", "distinct"}, 0),
+        (one_more_call, set(), 1),
+        (chosen, {"distinct", "deterministic"}, 1),
+        (chosen_twice, {"deterministic"}, 1),
+        (likeliest_first, {"distinct"}, 1),
     ],
 )
-def test_the_kinds_of_a_draft(write: Callable[[Pen], None], kinds: set[str]) -> None:
-    for draft in drafts(write):
-        assert {kind for kind in KINDS if violation(draft, kind) is None} == kinds
-
-
-@pytest.mark.parametrize(
-    ("write", "kinds"),
-    [
-        (distinct, EVERY),  # one token has all the probability, so there are no siblings
-        (iid, {"iid", "deterministic"}),
-        (paths, {"iid", "paths", "deterministic"}),
-        (two_distributions, {"deterministic", "distinct"}),
-    ],
-)
-def test_the_kinds_of_a_draft_at_temperature_zero(
-    write: Callable[[Pen], None], kinds: set[str]
+def test_the_kinds_of_a_draft(
+    write: Callable[[Pen], None], kinds: set[str], temperature: float
 ) -> None:
-    (draft,) = drafts(write, Sampling())
-    assert {kind for kind in KINDS if violation(draft, kind) is None} == kinds
+    for draft in drafts(write, Sampling(temperature=temperature)):
+        assert {kind for kind in KINDS if violation(draft, kind) is None} == kinds
 
 
 @pytest.mark.parametrize("second", ["drawn", "written"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +74,15 @@ def drafts(drafter: Drafter, target: Any) -> int:
     return len(draft_after(drafter, target, [3, 4], 3, sampling=Sampling()))
 
 
-@pytest.mark.parametrize("quantize", [None, "int8", "int4"])
-@pytest.mark.parametrize(("make", "folder"), CASES, indirect=["folder"])
+ROUNDED = [
+    pytest.param(*case.values, bits, id=f"{case.id}-{bits}")
+    for case, bits in zip(CASES, cycle([None, "int8", "int4"]), strict=False)
+]
+
+
+@pytest.mark.parametrize(("make", "folder", "quantize"), ROUNDED, indirect=["folder"])
 def test_an_engine_runs_the_model_of_every_drafter(
-    make: Callable[..., Drafter], quantize: str | None, folder: Path, target: Any
+    make: Callable[..., Drafter], folder: Path, quantize: str | None, target: Any
 ) -> None:
     drafter = make(str(folder), optimize="packed", quantize=quantize)
     assert drafts(drafter, target)
