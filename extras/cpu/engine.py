@@ -29,7 +29,7 @@ from outrider.targets.passes.engine import note_engine
 from outrider.targets.passes.pass_input import Pass, PassInput, in_parts
 from outrider.targets.stored import STORED
 
-QUANTIZE = {"int8": 8, "int4": 4, STORED: None}
+QUANTIZE: dict[str, int | None] = {"int8": 8, "int4": 4, STORED: None}
 """The types that weights can be rounded to, with their bits; stored ones have their own."""
 
 NO_KERNEL = "this processor has no packed kernels for a model of its precision and device"

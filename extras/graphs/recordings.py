@@ -93,7 +93,7 @@ class Recorded(BatchPasses):
     function: as `uncompiled` returns it. record: as for `Recordings`.
     """
 
-    sizes = SIZES
+    sizes: Sequence[int] = SIZES
 
     def __init__(self, function: Callable[..., Any], record: Recorder | None = None) -> None:
         self._function, self._recordings = function, Recordings(record)

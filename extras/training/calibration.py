@@ -29,7 +29,12 @@ tokens were tested, or all accepted, stay close to what the head says."""
 BINS = 10
 """The groups of equally many tokens in which the error is measured."""
 
-FIELDS = [("half", int), ("place", int), ("logit", float), ("accepted", bool)]
+FIELDS: list[tuple[str, type]] = [
+    ("half", int),
+    ("place", int),
+    ("logit", float),
+    ("accepted", bool),
+]
 """Of each draft token that the target tested: of which half of the prompts it is, 0 or 1; how many
 tokens of its draft come before it; what the confidence head said; whether it was accepted."""
 

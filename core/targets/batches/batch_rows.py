@@ -170,7 +170,8 @@ class PaddedBatch(BatchCache):
     def __init__(
         self, model: Model, sequences: int, capacity: int = 0, static: BatchPasses | None = None
     ) -> None:
-        self.model, self._static = model, static
+        self.model: Model = model
+        self._static = static
         self._rows = static.lend(self, sequences) if static else BatchRows(sequences, capacity)
 
     def join(self, active: Collection[int]) -> int:

@@ -224,7 +224,8 @@ class TreeSlots:
     """
 
     def __init__(self, slot: Int[Tensor, "1 1"], width: int) -> None:
-        self.slots, self._position, self._width = slot, slot, width
+        self.slots: Int[Tensor, "1 nodes"] = slot
+        self._position, self._width = slot, width
         self.sees: Any = None
 
     @property
