@@ -37,32 +37,30 @@ class SoftCounts:
     """For each n-gram, how many distributions were added, and their sum, token by token."""
 
     def __init__(self) -> None:
-        self._added: dict[NGram, int] = {}
-        self._sums: dict[NGram, dict[int, float]] = {}
+        self._rows: dict[NGram, tuple[int, dict[int, float]]] = {}
 
     def __len__(self) -> int:
-        return len(self._added)
+        return len(self._rows)
 
     def add(
         self, context: NGram, tokens: Sequence[int], sums: Sequence[float], added: int = 1
     ) -> None:
         """Adds the tokens that are kept of `added` distributions after `context`, by their sums."""
-        self._added[context] = self._added.pop(context, 0) + added  # the newest come last
-        own = self._sums.setdefault(context, {})
+        before, own = self._rows.pop(context, (0, {}))
         for token, p in zip(tokens, sums, strict=True):
             own[token] = own.get(token, 0.0) + p
+        self._rows[context] = before + added, own  # the newest come last
 
     def rows(self) -> list[Row]:
         """Returns what was added after each n-gram, the newest last; it fits JSON."""
         return [
-            (context, added, [*self._sums[context]], [*self._sums[context].values()])
-            for context, added in self._added.items()
+            (context, added, [*own], [*own.values()])
+            for context, (added, own) in self._rows.items()
         ]
 
     def drop_oldest(self) -> None:
         """Drops the n-gram that nothing was added to for the longest time."""
-        context = next(iter(self._added))
-        del self._added[context], self._sums[context]
+        del self._rows[next(iter(self._rows))]
 
     def blended(
         self, lower: Float[Tensor, "vocab"], context: NGram, prior: float, earlier: "SoftCounts"
@@ -73,16 +71,15 @@ class SoftCounts:
 
         earlier: further sums, which count like its own.
         """
-        parts = [part for part in (self, earlier) if context in part._added]
+        parts = [part._rows[context] for part in (self, earlier) if context in part._rows]
         if not parts:
             return lower
-        added = sum(part._added[context] for part in parts)
-        sums = [part._sums[context] for part in parts]
-        kept = sum(sum(part.values()) for part in sums)
+        added = sum(count for count, _ in parts)
+        kept = sum(sum(own.values()) for _, own in parts)
         q = lower * ((prior + added - kept) / (prior + added))
-        for part in sums:
-            tokens = torch.tensor(list(part), dtype=torch.long)
-            q[tokens] += torch.tensor(list(part.values()), dtype=q.dtype) / (prior + added)
+        for _, own in parts:
+            tokens = torch.tensor(list(own), dtype=torch.long)
+            q[tokens] += torch.tensor(list(own.values()), dtype=q.dtype) / (prior + added)
         return q
 
 

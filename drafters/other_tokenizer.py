@@ -10,14 +10,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.errors import ConfigError, require
-from outrider.base.pretrained import Model
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.texts.translation import OwnText, Translation, whole_characters
-from outrider.drafters.parts.trees.shapes import Shape
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.plugins.parts import make
 from outrider.targets.loading import unpacked
@@ -27,79 +25,6 @@ from outrider.targets.transformers import TransformersTarget
 
 OWN_TOKENS = 2
 """How many tokens of its own the model may write for each token of a draft."""
-
-
-@final
-class TranslatedModel:
-    """A language model that reads a target's text in its own tokens.
-
-    translation: the tokens that the two have in common.
-
-    Raises `ConfigError` if their tokenizers can't be compared.
-    """
-
-    def __init__(self, model: Model, tokenizer: Any, target: Target) -> None:
-        size = int(model.config.get_text_config().vocab_size)
-        self.translation: Translation = Translation(tokenizer, size, target)
-        self._own = OwnText(self.translation)
-        self._cached = CachedText(model, size)
-
-    def fresh(self) -> "TranslatedModel":
-        """Returns the same model before its first text."""
-        text = copy.copy(self)
-        text._own, text._cached = OwnText(self.translation), self._cached.fresh()
-        return text
-
-    def draft_shared(self, text: Tokens, pen: Pen, shape: Shape) -> None:
-        """Writes a draft of tokens that both vocabularies have (token-level intersection).
-
-        The logits of all other tokens are -inf, so the pen draws from the model's distribution over
-        the shared tokens, renormalised.
-        """
-        ids = self._own.follow(text)
-        if ids is None:
-            return
-        pen.limit(self._cached.reach(len(ids)))
-        if not pen.open:
-            return
-        translation = self.translation
-        first = translation.spread(self._cached.follow(Tokens(ids)))
-
-        def next_logits(paths: Sequence[Sequence[Any]]) -> Float[Tensor, "paths vocab"]:
-            own_paths = [[translation.own_ids[int(token)] for token in path] for path in paths]
-            if not own_paths[0]:
-                return first
-            if shape.kind != "chain":
-                return translation.spread(self._cached.branch(own_paths))
-            return translation.spread(self._cached.extend([path[-1] for path in own_paths]))
-
-        shape.grow(pen, next_logits)
-
-    def draft_text(self, text: Tokens, pen: Pen) -> None:
-        """Writes the target's tokens for the model's likeliest text (string-level exact match).
-
-        The last of these tokens is left out unless the model ends its text there, since more text
-        could turn it into another token.
-        """
-        ids = self._own.follow(text)
-        room = min(self._cached.reach(len(ids or ())), OWN_TOKENS * (pen.gamma + 1))
-        if ids is None or not room or not pen.open:
-            return
-        own, before = self.translation.own, self.translation.text_before(text, len(text))
-        drafted, tokens, ended = list[int](), list[int](), False
-        logits = self._cached.follow(Tokens(ids))
-        while len(tokens) <= pen.gamma and len(drafted) < room:
-            if drafted:
-                logits = self._cached.extend(drafted[-1:])
-            likeliest = int(logits[-1].argmax())
-            if ended := own.bytes_of[likeliest] is None:
-                break
-            drafted.append(likeliest)
-            end = whole_characters(before + own.join(drafted))[len(before) :]
-            tokens = self.translation.target.continued(before, end) or []
-        for token in tokens if ended else tokens[:-1]:
-            if pen.open:
-                pen.write(token)
 
 
 VOCABULARIES = ("shared", "text")
@@ -155,8 +80,10 @@ class OtherTokenizer(Drafter):
         if self.trees and not model.trees:
             raise ConfigError(f"drafter.tree={self._tree!r}: {model.no_trees}")
         self.models: Sequence[Any] = (model.model,)
-        self._model = TranslatedModel(model.model, model.tokenizer, target)
-        if self._vocabulary == "shared" and not self._model.translation.shared:
+        size = int(model.model.config.get_text_config().vocab_size)
+        self._translation = Translation(model.tokenizer, size, target)
+        self._own, self._cached = OwnText(self._translation), CachedText(model.model, size)
+        if self._vocabulary == "shared" and not self._translation.shared:
             raise ConfigError(
                 "drafter.vocabulary='shared': model and target have no token in common:"
                 " expected text"
@@ -164,14 +91,60 @@ class OtherTokenizer(Drafter):
 
     def open(self) -> Self:
         text = copy.copy(self)
-        text._model = self._model.fresh()
+        text._own, text._cached = OwnText(self._translation), self._cached.fresh()
         return text
 
     def propose(self, context: Context, pen: Pen) -> None:
+        ids = self._own.follow(context.tokens)
+        if ids is None or not self._cached.reach(len(ids)) or not pen.open:
+            return
         if self._vocabulary == "shared":
-            self._model.draft_shared(context.tokens, pen, self._shape)
+            self._draft_shared(ids, pen)
         else:
-            self._model.draft_text(context.tokens, pen)
+            self._draft_text(context.tokens, ids, pen)
+
+    def _draft_shared(self, ids: list[int], pen: Pen) -> None:
+        """Writes a draft of tokens that both vocabularies have (token-level intersection).
+
+        The logits of all other tokens are -inf, so the pen draws from the model's distribution over
+        the shared tokens, renormalised.
+        """
+        cached, own_ids = self._cached, self._translation.own_ids
+        pen.limit(cached.reach(len(ids)))
+        first = cached.follow(Tokens(ids))
+
+        def next_logits(paths: Sequence[Sequence[Any]]) -> Float[Tensor, "paths vocab"]:
+            own_paths = [[own_ids[int(token)] for token in path] for path in paths]
+            logits = first
+            if own_paths[0]:
+                is_chain = self._shape.kind == "chain"
+                logits = cached.extend(own_paths[0][-1:]) if is_chain else cached.branch(own_paths)
+            return self._translation.spread(logits)
+
+        self._shape.grow(pen, next_logits)
+
+    def _draft_text(self, text: Tokens, ids: list[int], pen: Pen) -> None:
+        """Writes the target's tokens for the model's likeliest text (string-level exact match).
+
+        The last of these tokens is left out unless the model ends its text there, since more text
+        could turn it into another token.
+        """
+        room = min(self._cached.reach(len(ids)), OWN_TOKENS * (pen.gamma + 1))
+        own, before = self._translation.own, self._translation.text_before(text, len(text))
+        drafted, tokens, ended = list[int](), list[int](), False
+        logits = self._cached.follow(Tokens(ids))
+        while len(tokens) <= pen.gamma and len(drafted) < room:
+            if drafted:
+                logits = self._cached.extend(drafted[-1:])
+            likeliest = int(logits[-1].argmax())
+            if ended := own.bytes_of[likeliest] is None:
+                break
+            drafted.append(likeliest)
+            end = whole_characters(before + own.join(drafted))[len(before) :]
+            tokens = self._translation.target.continued(before, end) or []
+        for token in tokens if ended else tokens[:-1]:
+            if pen.open:
+                pen.write(token)
 
 
 @lru_cache(maxsize=1)

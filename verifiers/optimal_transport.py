@@ -10,15 +10,14 @@ from torch import Tensor
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft, Verdict
-from outrider.contract.verifier import Probs, Scores, Verifier, VerifierExample
+from outrider.contract.verifier import Probs, Scores, VerifierExample
 from outrider.verifiers.ceiling import MOST_OF_THREE, joint_classes, membership
-from outrider.verifiers.recursive import Tested, descend, first
+from outrider.verifiers.recursive import Recursive, Tested, descend, first
 from outrider.verifiers.selection import CLASSES, best_selection, classes_apart, ratio_classes
-from outrider.verifiers.token import token_rates
 
 
 @final
-class OptimalTransport(Verifier):
+class OptimalTransport(Recursive):
     """Selects a sibling by SpecTr's linear program (2310.15141, section 4), and tests it.
 
     The tokens are sorted into classes by their ratio p / q. The program says how often a sibling is
@@ -38,7 +37,6 @@ class OptimalTransport(Verifier):
     have a nonzero probability. With one sibling it is the token rule.
     """
 
-    lossless = True
     takes: frozenset[str] = frozenset({"chain", "paths", "iid", "distinct"})
     examples: ClassVar[tuple[VerifierExample, ...]] = (
         VerifierExample(p=(0.25, 0.75), q=(0.75, 0.25), siblings=2, accepted=0.6875),  # k_seq: .648
@@ -60,9 +58,6 @@ class OptimalTransport(Verifier):
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         return descend(draft, scores, chance, _select)
-
-    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
-        return token_rates(q, scores, node)
 
 
 def _select(draft: Draft, siblings: Sequence[int], p: Probs, chance: Chance) -> Tested:

@@ -62,8 +62,21 @@ def descend(draft: Draft, scores: Scores, chance: Chance, select: Select = first
         node = chosen
 
 
+class Recursive(Verifier):
+    """A rule that tests siblings in turn, in the order of `select`."""
+
+    lossless = True
+    select: Select = staticmethod(first)
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        return descend(draft, scores, chance, self.select)
+
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
+        return token_rates(q, scores, node)
+
+
 @final
-class MultiStep(Verifier):
+class MultiStep(Recursive):
     """Multi-step speculative sampling (SpecInfer, 2305.09781, Algorithm 2).
 
     The children of a node are drawn i.i.d. from q, duplicates included. Each is tested against the
@@ -74,7 +87,6 @@ class MultiStep(Verifier):
         often, since the children are exchangeable.
     """
 
-    lossless = True
     takes: frozenset[str] = frozenset({"chain", "paths", "iid"})
     examples: ClassVar[tuple[VerifierExample, ...]] = (
         VerifierExample(p=(0.25, 0.75), q=(0.75, 0.25), siblings=2, accepted=0.625),
@@ -83,12 +95,7 @@ class MultiStep(Verifier):
     @checked("verifier")
     def __init__(self, order: Literal["drawn", "random"] = "drawn") -> None:
         self.order = order
-
-    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        return descend(draft, scores, chance, first if self.order == "drawn" else _any)
-
-    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
-        return token_rates(q, scores, node)
+        self.select = first if order == "drawn" else _any
 
 
 def _any(draft: Draft, siblings: Sequence[int], p: Probs, chance: Chance) -> Tested:
@@ -98,7 +105,7 @@ def _any(draft: Draft, siblings: Sequence[int], p: Probs, chance: Chance) -> Tes
 
 
 @final
-class WithoutReplacement(Verifier):
+class WithoutReplacement(Recursive):
     """Recursive rejection without replacement (RSD, 2402.14160, Algorithm 2; EAGLE-1; Sequoia).
 
     Children are tested in the order in which they were drawn, each with the distribution that it
@@ -106,7 +113,6 @@ class WithoutReplacement(Verifier):
     token rule.
     """
 
-    lossless = True
     takes: frozenset[str] = frozenset({"chain", "distinct"})
     examples: ClassVar[tuple[VerifierExample, ...]] = (
         VerifierExample(
@@ -114,15 +120,9 @@ class WithoutReplacement(Verifier):
         ),
     )
 
-    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        return descend(draft, scores, chance)
-
-    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
-        return token_rates(q, scores, node)
-
 
 @final
-class Candidates(Verifier):
+class Candidates(Recursive):
     """Tests different candidates for a token, such as the k likeliest, as point masses.
 
     Candidate x is accepted with probability p'(x), where p' is p without the candidates rejected so
@@ -131,11 +131,4 @@ class Candidates(Verifier):
     optimal for candidates that do not depend on chance.
     """
 
-    lossless = True
     takes: frozenset[str] = frozenset({"chain", "deterministic"})
-
-    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        return descend(draft, scores, chance)
-
-    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
-        return token_rates(q, scores, node)

@@ -225,7 +225,7 @@ class DFlashNetwork(TrainedNetwork):
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = DFlashConfig.read(folder)
         speculators.require_fit(folder, config.sizes, config.mask, target)
-        file, tensors, vocabulary = speculators.read_tensors(folder, target)
+        file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         tensors = checkpoint.replace_prefixes(tensors, PREFIXES)
         words, head = weights.own_embedding(tensors, file, target), tensors.pop(HEAD, None)
         tables = {weights.EMBEDDING: words, HEAD: head}

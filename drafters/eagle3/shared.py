@@ -75,7 +75,7 @@ class FusionNetwork(TrainedNetwork):
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = Eagle3Config.read(folder, target, cls.family)
-        file, tensors, vocabulary = speculators.read_tensors(folder, target)
+        file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         words = weights.own_embedding(tensors, file, target)
         tensors = checkpoint.replace_prefixes(tensors, {"midlayer.": "layers.0."})
         if "mask_hidden" in tensors:  # checkpoints differ in the number of its dimensions

@@ -2,16 +2,17 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from outrider.base.errors import ConfigError, message_of
+from outrider.base.errors import ConfigError
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.vocabulary import TENSOR, Vocabulary
 
 DEEPSEEK = {"shared_head.norm.": "norm.", "enorm.": "enorm.", "hnorm.": "hnorm."}
@@ -29,6 +30,7 @@ MIMO |= {"final_layernorm.": "norm.", "": "block."}
 SHARED = ("embed_tokens.weight", "shared_head.head.weight")
 """Copies of the target's embeddings and head."""
 
+LAYER = re.compile(r"model\.layers\.(\d+)\.")
 EXPERT = re.compile(r"(.*\.experts)\.(\d+)\.(gate|up|down)_proj\.weight")
 
 
@@ -63,29 +65,36 @@ def read(folder: Path, layers: int, size: int) -> tuple[Path, dict[str, Tensor],
     Raises:
         ConfigError: there are none, or a file can't be read.
     """
-    files = tensor_files(folder)
+    keep = partial(_predicts, layers)
+    file, tensors, vocabulary = weights.read_tensors(folder, size, keep)
+    tensors = dequantised(tensors, checkpoint.read_config(folder))
     for prefix, names in layouts(layers).items():
         fusion = next(old for old, new in names.items() if new == "eh_proj.")
         found: dict[str, Tensor] = {}
-        for place, start in _places(prefix, count_layers(files, fusion)):
-            own = [name for name in files if name.startswith(start) and not name.endswith(SHARED)]
-            tensors = _load({name: files[name] for name in own})
-            tensors = dequantised(tensors, checkpoint.read_config(folder))
-            short = {name.removeprefix(start): tensor for name, tensor in tensors.items()}
-            stacked = _stacked(checkpoint.replace_prefixes(short, names))
+        for place, start in _places(prefix, count_layers(tensors, fusion)):
+            own = {
+                name.removeprefix(start): tensor
+                for name, tensor in tensors.items()
+                if name.startswith(start)
+            }
+            stacked = _stacked(checkpoint.replace_prefixes(own, names))
             if names is MIMO:
-                stacked["eh_proj.weight"] = torch.cat(
-                    stacked["eh_proj.weight"].chunk(2, 1)[::-1], 1
-                )
+                halves = stacked["eh_proj.weight"].chunk(2, 1)
+                stacked["eh_proj.weight"] = torch.cat(halves[::-1], 1)
             found |= {place + name: tensor for name, tensor in stacked.items()}
         if found:
-            known = [TENSOR] if TENSOR in files else []  # of a layer that was trained here
-            vocabulary = Vocabulary.take_from(_load({name: files[name] for name in known}), size)
-            return next(files[name] for name in files if name.startswith(prefix)), found, vocabulary
+            return file, found, vocabulary
     raise ConfigError(
         f"drafter.path={str(folder)!r}: expected tensors of multi-token prediction, named"
         f" model.layers.{layers}.*, mtp.* or model.mtp_layers.0.*"
     )
+
+
+def _predicts(layers: int, name: str) -> bool:
+    """Returns whether a tensor is of a layer of multi-token prediction, or names its tokens."""
+    layer = LAYER.match(name)
+    is_own = int(layer[1]) >= layers if layer else name.startswith(("mtp.", "model.mtp_layers."))
+    return name == TENSOR or (is_own and not name.endswith(SHARED))
 
 
 def count_layers(names: Iterable[str], fusion: str = "eh_proj.") -> int:
@@ -140,36 +149,6 @@ def published(tensors: Mapping[str, Tensor], layers: int, prefix: str) -> dict[s
         else:
             named[name] = tensor
     return named
-
-
-def tensor_files(folder: Path) -> dict[str, Path]:
-    """Returns the file of each tensor of a checkpoint, by name."""
-    index, weights = folder / checkpoint.INDEX, folder / checkpoint.WEIGHTS
-    if index.is_file():
-        return {name: folder / file for name, file in checkpoint.read_index(index).items()}
-    if not weights.is_file():
-        raise ConfigError(
-            f"drafter.path={str(folder)!r}: expected a folder with {checkpoint.WEIGHTS} or"
-            f" {checkpoint.INDEX}"
-        )
-    try:
-        with safe_open(weights, framework="pt") as file:
-            return dict.fromkeys(file.keys(), weights)
-    except (SafetensorError, OSError) as error:
-        raise ConfigError(f"{weights} can't be read: {message_of(error)}") from error
-
-
-def _load(files: Mapping[str, Path]) -> dict[str, Tensor]:
-    """Returns some tensors without loading the others, which could fill the memory."""
-    tensors = {}
-    for path in sorted(set(files.values())):
-        try:
-            with safe_open(path, framework="pt") as file:
-                for name in (name for name in files if files[name] == path):
-                    tensors[name] = file.get_tensor(name)
-        except (SafetensorError, OSError) as error:
-            raise ConfigError(f"{path} can't be read: {message_of(error)}") from error
-    return tensors
 
 
 def _stacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

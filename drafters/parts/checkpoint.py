@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from outrider.base.contents import fault_of, json_in
@@ -59,7 +59,11 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def read_tensors(path: Path) -> dict[str, Tensor]:
+Keep = Callable[[str], bool]
+"""Says by its name whether a tensor is to be read, which of a large file saves memory."""
+
+
+def read_tensors(path: Path, keep: Keep = bool) -> dict[str, Tensor]:
     """Returns the tensors in a file, by name. Pickles are read as tensors only, never as code.
 
     Raises `ConfigError` if the file is missing or damaged, or holds anything but named tensors.
@@ -70,7 +74,9 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise ConfigError(f"{path}: {fault}")
     try:
         if path.suffix == ".safetensors":
-            return unpacked(load_file(path))
+            with safe_open(path, framework="pt") as file:
+                names = filter(keep, file.keys())
+                return unpacked({name: file.get_tensor(name) for name in names})
         contents = torch.load(path, map_location="cpu", weights_only=True)
     except (SafetensorError, OSError, RuntimeError, ValueError, EOFError) as error:
         raise ConfigError(f"{path} can't be read: {message_of(error)}") from error
@@ -80,7 +86,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         isinstance(tensor, Tensor) for tensor in contents.values()
     ):
         raise ConfigError(f"{path}: expected tensors by name")
-    return dict(contents)
+    return {name: tensor for name, tensor in contents.items() if keep(name)}
 
 
 def unpacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -98,16 +104,16 @@ def unpacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return whole
 
 
-def find_tensors(folder: Path) -> tuple[Path, dict[str, Tensor]]:
+def find_tensors(folder: Path, keep: Keep = bool) -> tuple[Path, dict[str, Tensor]]:
     """Returns the file with a folder's weights, or the index of several, and the tensors in it."""
-    for name in (WEIGHTS, INDEX, *PUBLISHED):
-        file = folder / name
-        if name == INDEX and file.is_file():
-            parts = sorted(set(read_index(file).values()))
-            tensors = [read_tensors(folder / part).items() for part in parts]
-            return file, dict(entry for entries in tensors for entry in entries)
+    for file in (folder / name for name in (WEIGHTS, INDEX, *PUBLISHED)):
         if file.is_file():
-            return file, read_tensors(file)
+            parts, tensors = {file.name}, dict[str, Tensor]()
+            if file.name == INDEX:
+                parts = {part for name, part in read_index(file).items() if keep(name)}
+            for part in sorted(parts):
+                tensors |= read_tensors(folder / part, keep)
+            return file, tensors
     raise ConfigError(f"drafter.path={str(folder)!r}: expected a folder with {WEIGHTS}")
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, require
 from outrider.base.folders import write_whole
 from outrider.contract.target import Target
 from outrider.drafters.mtp import tensors as mtp_tensors
@@ -114,7 +115,7 @@ def write_stitched(network: MtpNetwork, target: Target, folder: Path) -> None:
             f"target: engines have no layer for multi-token prediction of {kind}: expected {known}"
         )
     source = mtp_tensors.target_folder(target)
-    files = mtp_tensors.tensor_files(source)
+    files = _files(source)
     tensors = _named(network, target, kind)
     parts = next(iter(tensors)).split(".")
     prefix = ".".join(parts[: 3 if parts[0] == "model" else 1]) + "."
@@ -135,6 +136,16 @@ def write_stitched(network: MtpNetwork, target: Target, folder: Path) -> None:
     config = checkpoint.read_config(folder)
     config.get("text_config", config)[COUNTS[kind]] = 1 + len(network.further)
     write_whole(folder / checkpoint.CONFIG, json.dumps(config, indent=1) + "\n")
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """Returns the file of each tensor of a checkpoint, by name."""
+    index, whole = folder / checkpoint.INDEX, folder / checkpoint.WEIGHTS
+    if index.is_file():
+        return {name: folder / file for name, file in checkpoint.read_index(index).items()}
+    require(whole.is_file(), "target", str(folder), f"a folder with {whole.name} or {index.name}")
+    with safe_open(whole, framework="pt") as file:
+        return dict.fromkeys(file.keys(), whole)
 
 
 def _named(network: MtpNetwork, target: Target, kind: str) -> dict[str, Tensor]:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from outrider.base.errors import ConfigError, message_of, require
 from outrider.contract.target import Target
-from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.entries import Table, only, read_entries
 from outrider.drafters.parts.networks.layer import LayerConfig
@@ -156,32 +155,6 @@ def layer_sizes(decoder: Any, inputs: int = 1) -> LayerConfig:
     scaling = tuple(sorted((name, rope[name]) for name in rope if name != "rope_theta"))
     is_scaled = rope.get("rope_type") in SCALED
     return replace(LayerConfig.like(decoder, inputs), scaling=scaling if is_scaled else ())
-
-
-def read_tensors(folder: Path, target: Target) -> tuple[Path, dict[str, Tensor], Vocabulary]:
-    """Returns the file of a checkpoint's tensors, the network's own ones, and its vocabulary.
-
-    Raises `ConfigError` if they can't be read, or the vocabulary makes no sense.
-    """
-    size = target.vocab_size
-    file, tensors = checkpoint.find_tensors(folder)
-    shifts, kept = tensors.pop("d2t", None), tensors.pop("t2d", None)
-    ids = None
-    if shifts is not None:
-        ids = torch.arange(len(shifts)) + shifts.long()
-        distinct = {*ids.tolist()}
-        is_valid = len(distinct) == len(ids) and distinct <= {*range(size)}
-        is_same = kept is None or torch.equal(kept.nonzero()[:, 0], ids.sort().values)
-        expected = "shifts to ids of the target, those of t2d"
-        require(is_valid and is_same, f"{file}: d2t", shifts[:3].tolist(), expected)
-    vocabulary = Vocabulary(size, ids)
-    known = checkpoint.read_config(folder).get("draft_vocab_size")
-    is_valid = known in (None, len(vocabulary))
-    expected = f"{len(vocabulary)}, the size of its vocabulary"
-    require(is_valid, f"{folder}: draft_vocab_size", known, expected)
-    for name in [name for name in tensors if name.startswith("verifier_")]:
-        del tensors[name]
-    return file, tensors, vocabulary
 
 
 def require_fit(folder: Path, decoder: Any, mask: int, target: Target) -> None:

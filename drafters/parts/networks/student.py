@@ -82,9 +82,8 @@ def read_student(
     auto: Any = AutoModelForCausalLM
     config = read_pretrained(AutoConfig, folder)
     make = partial(auto.from_config, config, trust_remote_code=False)
-    file, tensors = checkpoint.find_tensors(folder)
+    file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
     mask = tensors.pop(MASK, None)
-    vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
     with torch.device("meta"):
         names = [f"{name}.weight" for name in _table_names(make())]
     tables = (weights.embedding(target).detach(), weights.head(target).detach())

@@ -26,12 +26,6 @@ class Vocabulary:
         self.size = size
         self.ids = ids
 
-    @classmethod
-    def take_from(cls, tensors: dict[str, Tensor], size: int) -> "Vocabulary":
-        """Returns the vocabulary of a checkpoint, and removes it from the tensors."""
-        ids = tensors.pop(TENSOR, None)
-        return cls(size, None if ids is None else ids.long())
-
     def tensors(self) -> dict[str, Tensor]:
         """Returns the tensors that stand for it in a checkpoint: none if all tokens are known."""
         return {} if self.ids is None else {TENSOR: self.ids.int()}

@@ -13,7 +13,7 @@ from torch.nn.functional import linear
 from outrider.base.errors import ConfigError, require
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint, gguf_files
-from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.drafters.parts.networks.vocabulary import TENSOR, Vocabulary
 from outrider.targets.passes.engine import Engine, engine_of
 from outrider.targets.passes.placement import home
 
@@ -106,11 +106,31 @@ def read_config(folder: Path, target: Target) -> dict[str, Any]:
     return config
 
 
-def read_tensors(folder: Path, size: int) -> tuple[Path, dict[str, Tensor], Vocabulary]:
-    """Returns a checkpoint's file, tensors and vocabulary. size: of the target's vocabulary."""
-    file, tensors = checkpoint.find_tensors(folder)
-    vocabulary = Vocabulary.take_from(tensors, size)
-    return file, tensors, vocabulary
+def read_tensors(
+    folder: Path, size: int, keep: checkpoint.Keep = bool
+) -> tuple[Path, dict[str, Tensor], Vocabulary]:
+    """Returns the file of a checkpoint's tensors, the network's own ones, and its vocabulary.
+
+    size: of the target's vocabulary. keep: the names that are read. Defaults to all.
+
+    Raises `ConfigError` if they can't be read, or the vocabulary makes no sense.
+    """
+    file, tensors = checkpoint.find_tensors(folder, keep)
+    ids, shifts, kept = (tensors.pop(name, None) for name in (TENSOR, "d2t", "t2d"))
+    if shifts is not None:  # as the speculators library stores ids
+        ids = torch.arange(len(shifts)) + shifts.long()
+        distinct = {*ids.tolist()}
+        is_valid = len(distinct) == len(ids) and distinct <= {*range(size)}
+        is_same = kept is None or torch.equal(kept.nonzero()[:, 0], ids.sort().values)
+        expected = "shifts to ids of the target, those of t2d"
+        require(is_valid and is_same, f"{file}: d2t", shifts[:3].tolist(), expected)
+    vocabulary = Vocabulary(size, None if ids is None else ids.long())
+    known = checkpoint.read_config(folder).get("draft_vocab_size")
+    is_valid = known in (None, len(vocabulary))
+    expected = f"{len(vocabulary)}, the size of its vocabulary"
+    require(is_valid, f"{folder}: draft_vocab_size", known, expected)
+    own = {name: rows for name, rows in tensors.items() if not name.startswith("verifier_")}
+    return file, own, vocabulary
 
 
 def target_sizes(target: Target) -> dict[str, int]:
