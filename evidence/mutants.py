@@ -157,7 +157,7 @@ def tests_of(mutant: Mutant) -> list[str]:
     if folder.name in ("contract", "texts", "trees"):
         others += sorted((ROOT / "tests" / "decoding").glob("test_[dr]*.py"))
     if folder.name in ("texts", "trees"):
-        others += [ROOT / "tests/drafters/test_ngram.py", ROOT / "tests/drafters/test_random.py"]
+        others.append(ROOT / "tests/drafters/test_ngram.py")
     return list(dict.fromkeys(str(path) for path in (own, *others) if path.is_file()))
 
 

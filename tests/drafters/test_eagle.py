@@ -5,8 +5,6 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import torch
-from tiny.drafters import bound
-from tiny.parts import held
 from tiny.published import (
     PublishedNetwork,
     Refused,
@@ -19,12 +17,8 @@ from tiny.published import (
 from torch.nn.functional import linear
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
-from outrider import Sampling, decode
 from outrider.drafters.eagle import Eagle, EagleNetwork
-from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.tiny_targets import draft_after, tiny_target
-from outrider.verifiers.token import Token
 
 
 class TestPublished(PublishedNetwork):
@@ -78,35 +72,3 @@ class TestPublished(PublishedNetwork):
         assert read(tmp_path, target).self_attn.config.rope_theta == 10_000.0
         (tmp_path / "config.json").write_text('{"hidden_size": 16, "vocab_size": 31}')
         assert read(tmp_path, target).self_attn.config.rope_theta == 500.0
-
-
-def test_a_small_vocabulary_writes_nothing_else(tmp_path: Path) -> None:
-    target, vocabulary = tiny_target(4), Vocabulary(4, torch.tensor([1, 3]))
-    EagleNetwork.untrained(target, vocabulary).save_checkpoint(tmp_path, target)
-    drafter = bound(Eagle(str(tmp_path)), target)
-    for seed in range(20):
-        draft = draft_after(drafter, target, [0, 1, 2], 3, seed=seed)
-        assert len(draft) == 3
-        assert set(draft.tokens) <= {1, 3}
-        assert all(probs is not None and probs[[0, 2]].sum() == 0 for probs in draft.probs)
-
-
-def test_a_chain_is_a_tree_of_one_path() -> None:
-    target = tiny_target(7)
-    chain, tree = Eagle("untrained"), Eagle("untrained", tree=[[0], [0, 0], [0, 0, 0]])
-    drafts = []
-    for drafter in (chain, tree):
-        drafter.bind(target)
-        drafts.append(draft_after(drafter, target, [0, 1, 2, 3], 3, sampling=Sampling()))
-    assert len(drafts[0]) == 3 and drafts[0].tokens == drafts[1].tokens
-    torch.testing.assert_close(drafts[0].logits, drafts[1].logits)
-
-
-def test_each_state_is_read_with_the_token_after_it(llama: Any) -> None:
-    target, drafter, read = TransformersTarget(llama()), Eagle("untrained"), list[Any]()
-    drafter.bind(target)
-    network = held(drafter, EagleNetwork)
-    network.register_forward_pre_hook(lambda _, inputs: read.append(inputs[1].tolist()))
-    rounds = iter(decode(target, drafter, Token(), [3, 4, 5], gamma=1, max_new_tokens=4))
-    first, _ = next(rounds), next(rounds)
-    assert read[0] == [[4, 5, *first.tokens]]

@@ -32,7 +32,6 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention
 from outrider import ConfigError, decode
 from outrider.drafters.eagle3.config import NORMS
 from outrider.drafters.eagle3.drafter import Eagle3, Eagle3Network
-from outrider.drafters.parts.checkpoint import find_tensors
 from outrider.drafters.parts.networks.features import default_layers
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
@@ -223,17 +222,6 @@ class TestPublished(PublishedNetwork):
 
     def test_a_flag_may_be_in_the_nested_config(self, llama: Any, tmp_path: Path) -> None:
         assert self.read(llama, tmp_path, eagle_config={"norm_output": True}).config.norm_output
-
-    def test_a_copy_of_the_targets_embeddings_is_not_saved(
-        self, llama: Any, tmp_path: Path
-    ) -> None:
-        target = self.target(llama)
-        self.folder(tmp_path, target, "SafeAILab")
-        words = target.model.get_input_embeddings().weight.detach().half()
-        change(tmp_path, {}, {"embed_tokens.weight": words})
-        network = Eagle3Network.read_checkpoint(tmp_path, target)
-        network.save_checkpoint(tmp_path / "again", target)
-        assert "embed_tokens.weight" not in find_tensors(tmp_path / "again")[1]
 
 
 def test_the_target_is_named_by_the_folder_that_has_its_tables(

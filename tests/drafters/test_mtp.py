@@ -11,10 +11,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny.checkpoints import change
-from tiny.drafters import bound
 from tiny.gguf_drafters import assert_same_drafts, theirs
 from tiny.models import ENTRIES, build
-from tiny.published import TEXT, PublishedNetwork, Refused, causal_mask, fed_back, hidden
+from tiny.published import PublishedNetwork, Refused, causal_mask, fed_back, hidden
 from torch import Tensor, nn
 from transformers.modeling_layers import MtpModel
 
@@ -24,7 +23,6 @@ from outrider.drafters.parts.checkpoint import replace_prefixes
 from outrider.drafters.parts.networks.features import FeatureDrafter
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.token import Token
 
 FUSION = {
@@ -169,20 +167,6 @@ class TestSeveralLayers(PublishedNetwork):
             states = layers.forward_layer(depth, states, positions, None, input_ids=ids)
             probs.append(layers._project_to_logits(states)[0, -1].softmax(-1))
         return probs
-
-    def test_a_tree_has_the_distributions_of_its_paths(self, llama: Any, tmp_path: Path) -> None:
-        target = self.target(llama, "glm4_moe")
-        self.folder(tmp_path, target, "glm4_moe")
-        drafter = bound(Mtp(str(tmp_path), tree="2x2x1"), target)
-        for length in (6, 9):
-            draft = draft_after(drafter, target, TEXT[:length], 4, seed=length)
-            assert len(draft) == 10
-            for node in set(draft.calls):  # the first of its siblings
-                path = [draft.tokens[it] for it in draft.path(node)]
-                with torch.no_grad():
-                    right = self.reference(target.model, {}, TEXT[:length], path, "glm4_moe")[-1]
-                found = draft.probs[node]
-                torch.testing.assert_close(found, right.double(), rtol=1e-4, atol=1e-5)
 
 
 def several(tree: str | None = None) -> Mtp:

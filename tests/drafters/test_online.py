@@ -7,8 +7,7 @@ import torch
 from tiny.drafters import bound
 from tiny.exact import assert_exact
 
-from outrider import ConfigError, Context, Draft, Sampling, Tokens, Verdict, decode
-from outrider.contract.round import Counts
+from outrider import ConfigError, Context, Draft, Sampling, Tokens, Verdict
 from outrider.drafters.online import Online, Past, SoftCounts
 from outrider.drafters.parts.texts.ngrams import NGramTable
 from outrider.targets.tabular import TabularTarget
@@ -83,20 +82,6 @@ def test_a_fitted_table_is_the_beginning(tmp_path: Any) -> None:
         Online(1, counts=str(path)).bind(TabularTarget(3))
     with pytest.raises(ConfigError, match="its vocabulary has 3 tokens, the target's 4"):
         Online(counts=str(path)).bind(TabularTarget(4))
-
-
-def test_acceptance_grows_from_text_to_text() -> None:
-    """The target looks back one token, so a table can learn it whole."""
-    target, drafter = TabularTarget(32, order=1, seed=1, sharpness=2), Online()
-    rates = []
-    for number in range(24):
-        rounds = decode(
-            target, drafter, Token(), [number],
-            gamma=3, sampling=SAMPLED, max_new_tokens=24, number=number,
-        )  # fmt: skip
-        rates.append(Counts.of(rounds))
-    early, late = sum(rates[1:4], rates[0]), sum(rates[21:], rates[20])
-    assert late.alpha_tested > 0.9 > early.alpha_tested
 
 
 def test_ngrams_that_occurred_last_the_longest_ago_are_dropped() -> None:

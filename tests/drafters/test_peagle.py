@@ -78,7 +78,6 @@ class TestPublished(PublishedNetwork):
     refused: ClassVar[Refused] = {
         r"mask_token_id=\[\]: expected a whole number": ({"mask_token_id": None}, {}),
         "mask_token_id=31: expected one of the target's tokens": ({"mask_token_id": 31}, {}),
-        "norm_output=True: expected False": ({"norm_output": True}, {}),
     }
 
     def layout(self, model: Any, variant: Any) -> Any:

@@ -1,16 +1,12 @@
 """ReDrafter: Apple's files, and a beam search as a tree."""
 
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from tiny.drafters import bound
-from tiny.published import TEXT, PublishedNetwork, Refused, hidden
+from tiny.published import PublishedNetwork, Refused, hidden
 from torch.nn.functional import linear, silu
 
-from outrider import Sampling
 from outrider.drafters.redrafter import ReDrafter, ReDrafterNetwork
-from outrider.testing.tiny_targets import draft_after
 
 
 class TestPublished(PublishedNetwork):
@@ -60,21 +56,3 @@ class TestPublished(PublishedNetwork):
         x = part("input_proj", x) if "input_proj.weight" in w else x
         x = x + silu(part("lm_head.0.linear", x))
         return part("lm_head.1", x).softmax(-1)
-
-    @torch.no_grad()
-    def test_the_dynamic_tree_holds_the_beams_of_a_beam_search(
-        self, variant: Any, llama: Any, tmp_path: Path
-    ) -> None:
-        target = self.target(llama)
-        w = self.folder(tmp_path, target, variant)
-        drafter = bound(ReDrafter(str(tmp_path), tree="dynamic:3"), target)
-        draft = draft_after(drafter, target, TEXT, 6, sampling=Sampling())
-        beams: list[tuple[float, list[int]]] = [(0.0, [])]
-        paths = [[draft.tokens[step] for step in draft.path(node)] for node in range(len(draft))]
-        for _ in range(3):
-            grown = []
-            for value, beam in beams:
-                scores = self.probs(target.model, w, TEXT, [TEXT[-1], *beam]).log().tolist()
-                grown += [(value + score, [*beam, token]) for token, score in enumerate(scores)]
-            beams = sorted(grown, reverse=True)[:3]
-            assert all(beam in paths for _, beam in beams)

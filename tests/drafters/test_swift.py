@@ -10,7 +10,7 @@ from tiny.parts import held
 from torch import Tensor
 from transformers import DynamicCache
 
-from outrider import Context, Sampling, Tokens, decode
+from outrider import Sampling, decode
 from outrider.drafters.swift import Past, Swift, exchanged
 from outrider.targets.passes.first_layers import some_layers
 from outrider.targets.passes.pass_input import cache_argument
@@ -94,10 +94,3 @@ def test_kinds_of_layers_stay_with_their_layers() -> None:
     assert model.config.num_hidden_layers == 4
     rounds = decode(TransformersTarget(model), Swift(), Token(), [3, 4, 5], max_new_tokens=20)
     assert sum(round.drafted for round in rounds) > 0
-
-
-def test_no_draft_is_made_without_features(deep_llama: Any) -> None:
-    target, drafter = TransformersTarget(deep_llama()), Swift()
-    drafter.bind(target)
-    context = Context(Tokens(TEXT))
-    assert len(write_draft(drafter, target, context, gamma=3, sampling=SAMPLED)) == 0

@@ -1,29 +1,13 @@
 """Token Recycling: exact over several rounds, the greedy text, and a table of what was observed."""
 
-from typing import Any
-
 import torch
-from tiny.drafters import tokens_of
 
-from outrider import Context, Draft, Sampling, Tokens, Verdict, decode
-from outrider.contract.round import Counts
+from outrider import Context, Draft, Sampling, Tokens, Verdict
 from outrider.drafters.token_recycling import TokenRecycling
 from outrider.targets.tabular import TabularTarget
-from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import write_draft
-from outrider.verifiers.recursive import Candidates
 
 SAMPLED = Sampling(temperature=1.0)
-
-
-def test_greedy_text_is_plain_and_takes_fewer_calls(llama: Any) -> None:
-    target = TransformersTarget(llama(eos_token_id=None).double())
-    options = {"gamma": 3, "budget": 12, "max_new_tokens": 60}
-    rounds = list(decode(target, TokenRecycling(), Candidates(), [3, 4], **options))
-    text = tokens_of(rounds)
-    likeliest = target.open([3, 4]).score(Draft.chain(text[:-1])).argmax(-1).tolist()
-    assert text == likeliest
-    assert Counts.of(rounds).rounds < 50
 
 
 def test_a_draft_is_a_tree_of_the_targets_likeliest_tokens() -> None:

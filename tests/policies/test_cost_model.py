@@ -4,11 +4,10 @@ import itertools
 import random
 from typing import Any
 
-import pytest
 import torch
 
 from outrider import Draft
-from outrider.policies.cost_model import CostModel, coefficients
+from outrider.policies.cost_model import CostModel
 
 
 def test_the_cost_model_chooses_by_length_and_batch(outcome: Any) -> None:
@@ -54,10 +53,3 @@ def test_the_cost_model_continues_while_a_token_is_worth_its_cost(outcome: Any) 
         # The other branch of a tree is better.
         tree = Draft((0, 1), (-1, -1), (None, None), (logits, logits))
         assert policy.more(tree)
-
-
-def test_the_cost_models_coefficients_are_never_negative() -> None:
-    assert coefficients([([1.0, 2.0], 1.0)] * 3) is None
-    rising = [([1.0, rows], 2.0 + rows) for rows in (0.0, 1.0, 2.0)]
-    assert coefficients(rising) == pytest.approx([2, 1])
-    assert coefficients([([1.0, 0.0], 2.0), ([1.0, 1.0], 1.0)]) == pytest.approx([1.5, 0])

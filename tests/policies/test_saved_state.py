@@ -14,7 +14,13 @@ from outrider.policies.confidence import Confidence
 from outrider.policies.goodput import Goodput
 from outrider.policies.optimal import Optimal
 
-LEARNERS: list[Callable[..., Any]] = [Bandit, Goodput, Optimal, Confidence]
+LEARNERS: list[tuple[Callable[..., Any], list[str]]] = [
+    (Bandit, ["_learned"]),
+    (Goodput, ["alpha", "_calls", "_drafts"]),
+    (Optimal, ["_accepted", "_tested", "_draft", "_score", "_drafted", "_rounds"]),
+    (Confidence, ["threshold", "_seen"]),
+]
+"""Policies that learn, and what a file keeps of each: its format does not change."""
 
 
 def taught(make: Callable[..., Any], path: Path, outcome: Any, sure: Any) -> Any:
@@ -31,12 +37,14 @@ def taught(make: Callable[..., Any], path: Path, outcome: Any, sure: Any) -> Any
     return policy
 
 
-@pytest.mark.parametrize("make", LEARNERS)
+@pytest.mark.parametrize(("make", "names"), LEARNERS)
 def test_the_next_run_starts_from_the_learned_state(
-    make: Callable[..., Any], tmp_path: Path, outcome: Any, sure: Any
+    make: Callable[..., Any], names: list[str], tmp_path: Path, outcome: Any, sure: Any
 ) -> None:
     path = tmp_path / "learned" / "state.json"
     policy = taught(make, path, outcome, sure)
+    learned = json.loads(path.read_text())
+    assert (list(learned), list(learned[make.__name__])) == ([make.__name__, "texts"], names)
     extra = {"refit": True} if make is Confidence else {}
     again, untaught = make(state=str(path), **extra), make(**extra)
     for name in ("alpha", "c", "threshold", "_pulls", "_gains", "_calls"):
@@ -45,25 +53,6 @@ def test_the_next_run_starts_from_the_learned_state(
             assert json.loads(json.dumps(getattr(again, name))) == learned
             assert name == "c" or json.loads(json.dumps(getattr(untaught, name))) != learned
     assert again.depth(5) == policy.depth(5)
-
-
-@pytest.mark.parametrize(
-    ("make", "names"),
-    [
-        (Bandit, ["_learned"]),
-        (Goodput, ["alpha", "_calls", "_drafts"]),
-        (Optimal, ["_accepted", "_tested", "_draft", "_score", "_drafted", "_rounds"]),
-        (Confidence, ["threshold", "_seen"]),
-    ],
-)
-def test_the_format_of_the_file_does_not_change(
-    make: Callable[..., Any], names: list[str], tmp_path: Path, outcome: Any, sure: Any
-) -> None:
-    path = tmp_path / "state.json"
-    taught(make, path, outcome, sure)
-    learned = json.loads(path.read_text())
-    assert list(learned) == [make.__name__, "texts"]
-    assert list(learned[make.__name__]) == names
 
 
 def test_a_file_without_a_number_of_texts_is_read(tmp_path: Path) -> None:

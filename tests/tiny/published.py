@@ -102,6 +102,21 @@ class PublishedNetwork:
             for probs, exact in zip(draft.probs, right, strict=True):
                 torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
 
+    def test_a_tree_has_the_distributions_of_its_paths(self, llama: Any, tmp_path: Path) -> None:
+        variant = self.variants[0]
+        target = self.target(llama, variant)
+        tensors = self.folder(tmp_path, target, variant)
+        drafter = bound(self.drafter(path=str(tmp_path), tree="2x2x1"), target)
+        for length in (6, 9):
+            draft = draft_after(drafter, target, TEXT[:length], 3, seed=length)
+            assert len(draft) == (10 if self.longest != 2 else 6)
+            for node in set(draft.calls):  # the first of its siblings
+                path = [draft.tokens[step] for step in draft.path(node)]
+                with torch.no_grad():
+                    right = self.reference(target.model, tensors, TEXT[:length], path, variant)
+                exact = right[-1].double()
+                torch.testing.assert_close(draft.probs[node], exact, rtol=1e-4, atol=1e-5)
+
     def test_a_saved_network_has_the_published_tensors(
         self, variant: Any, llama: Any, tmp_path: Path
     ) -> None:

@@ -69,20 +69,6 @@ def test_a_budget_for_the_drafted_token_alone_does_not_bound_the_text() -> None:
     assert Budget(0.1, "kl").spent(h, p) == pytest.approx(0.1, abs=1e-9)
 
 
-def test_the_cascades_defer_by_their_rule() -> None:
-    p = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
-    q = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)  # TV(p, q) = .5
-    assert torch.equal(cascade(p, q, "chow", 0.4), p)  # .5 < .6
-    assert torch.equal(cascade(p, q, "chow", 0.6), q)
-    assert torch.equal(cascade(p, q, "diff", 0.1), p)  # .5 < .6
-    assert torch.equal(cascade(p, q, "diff", 0.3), q)
-    assert torch.equal(cascade(p, q, "opt", 0.3), p)  # .5 < .7 - .15
-    assert torch.equal(cascade(p, q, "opt", 0.5), q)
-    # Tokens 1 and 2 are below .35; the .8 that q gives them is drawn again from p.
-    expected = torch.tensor([0.2 + 0.8 * 0.7, 0.8 * 0.2, 0.8 * 0.1], dtype=torch.float64)
-    torch.testing.assert_close(cascade(p, q, "token", 0.5), expected)
-
-
 def test_a_cascade_within_its_budget_is_the_papers_own() -> None:
     for seed, deferral in itertools.product(range(2), DEFERRALS):
         p, q = pair(4, seed)

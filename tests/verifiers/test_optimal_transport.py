@@ -149,15 +149,6 @@ def test_optimal_transport_comes_close_to_the_ceiling_of_a_large_vocabulary(
         assert ceiling - gap <= likely(p, q, count, kind) <= ceiling + 1e-9
 
 
-def test_distinct_siblings_have_a_higher_ceiling_that_their_own_rule_keeps_to() -> None:
-    for seed in range(10):
-        p, q = pair(4, seed)
-        _, rate = output_and_rate(WithoutReplacement(), p, q, 2, "distinct")
-        ceiling = brute_force(p, q, 2, "distinct")
-        assert rate <= ceiling + 1e-12
-        assert ceiling >= brute_force(p, q, 2, "iid") - 1e-12
-
-
 def test_the_two_likeliest_tokens_have_classes_of_their_own() -> None:
     q = torch.linspace(1.0, 3.0, 30).softmax(-1)
     classes = selection.classes_apart(q.roll(1), q, 6).tolist()

@@ -14,10 +14,12 @@ from outrider import Chance, Context, Draft, Drafter, Pen, Sampling, Tokens, Ver
 from outrider.contract.chance import SampledChance
 from outrider.contract.draft import ROOT
 from outrider.contract.verifier import Scores
+from outrider.plugins.parts import make
 from outrider.plugins.registry import installed
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import Setup, parametrize_with_checks
 from outrider.testing.enumerated import EnumeratedChance
+from outrider.testing.examples import check_its_examples_of_verdicts_hold
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.block import Block
 from outrider.verifiers.cactus import Cactus
@@ -211,5 +213,7 @@ def test_typical_takes_the_longest_path_and_the_likelier_of_equals() -> None:
     assert typical.tolist() == [1, 0, 0]
 
 
-def test_every_rule_takes_chains() -> None:
-    assert all("chain" in it.product.takes for it in installed().of("verifier").values())
+@pytest.mark.parametrize("name", installed().of("verifier"))
+def test_every_rule_takes_chains_and_its_examples_hold(name: str) -> None:
+    assert "chain" in make("verifier", name).takes
+    check_its_examples_of_verdicts_hold(partial(make, "verifier", name))

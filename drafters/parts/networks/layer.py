@@ -1,6 +1,6 @@
 """The parts of a decoder layer, as in Llama and Qwen3, with a cache that can be cropped."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, final
 
@@ -78,6 +78,14 @@ class LayerConfig:
                 f"target: {type(config).__name__} has layers of several sizes: expected one size,"
                 " for the drafter's own layer"
             ) from None
+
+    def entries(self) -> dict[str, Any]:
+        """Returns the sizes as the entries of a config of transformers."""
+        own = asdict(self)
+        del own["input_size"]
+        if scaling := dict(own.pop("scaling")):
+            own["rope_parameters"] = {**scaling, "rope_theta": own.pop("rope_theta")}
+        return own
 
 
 @final

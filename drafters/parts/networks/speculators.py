@@ -1,7 +1,7 @@
 """The layout of the speculators library, which vLLM loads: configs, vocabularies, mask tokens."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,20 +75,11 @@ def decoder_config(
 ) -> dict[str, Any]:
     """Returns transformers' config of decoder layers. model_type: one of DECODERS."""
     model = target.model.config.get_text_config()
-    rope: dict[str, Any] = {"rope_theta": layer.rope_theta}
-    if layer.scaling:
-        rope = {"rope_parameters": {**dict(layer.scaling), **rope}}
     return {
         "model_type": model_type,
         "architectures": [DECODERS[model_type]],
         "num_hidden_layers": layers,
-        "hidden_size": layer.hidden_size,
-        "intermediate_size": layer.intermediate_size,
-        "num_attention_heads": layer.num_attention_heads,
-        "num_key_value_heads": layer.num_key_value_heads,
-        "head_dim": layer.head_dim,
-        "rms_norm_eps": layer.rms_norm_eps,
-        **rope,
+        **layer.entries(),
         "hidden_act": "silu",
         "attention_bias": False,
         "mlp_bias": False,
@@ -141,8 +132,7 @@ def read_layer(folder: Path, target: Target, *, family: str, table: Table) -> di
     """
     stored = weights.read_config(folder, target)
     is_bare = {"transformer_layer_config", "num_attention_heads"}.isdisjoint(stored)
-    sizes = asdict(LayerConfig.like(target.model.config.get_text_config()))
-    del sizes["input_size"], sizes["scaling"]  # which are no entries of a config
+    sizes = LayerConfig.like(target.model.config.get_text_config()).entries()
     decoder = read_decoder(folder, sizes | stored if is_bare else stored, "llama")
     table = {**table, **only(use_sliding_window=False)}
     fields = read_entries(folder, stored, family, table, decoder=decoder)

@@ -28,8 +28,7 @@ MASK_ID = "pard_token"
 def borrows(folder: Path) -> bool:
     """Returns whether a folder holds a student, which lacks embeddings and a head of its own."""
     path = folder / checkpoint.CONFIG
-    config: object = checkpoint.read_config(folder) if path.is_file() else None
-    return isinstance(config, dict) and config.get(MARK) == "target"
+    return path.is_file() and checkpoint.read_config(folder).get(MARK) == "target"
 
 
 def save_student(
