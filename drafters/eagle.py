@@ -84,10 +84,8 @@ class EagleNetwork(FeatureNetwork):
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network as SafeAILab's EAGLE names it, in half precision."""
-        tensors = {
-            name if name.startswith("fc.") else f"layers.0.{name}": tensor
-            for name, tensor in self.state_dict().items()
-        }
+        names = {"fc.": "fc.", "": "layers.0."}
+        tensors = checkpoint.replace_prefixes(self.state_dict(), names)
         own: dict[str, Any] = {} if self.fc.bias is not None else {"bias": False}
         self._write(folder, target, tensors, **own)
 

@@ -14,6 +14,7 @@ from outrider.base.expectations import OneOf
 from outrider.contract.pen import Pen
 from outrider.contract.programs import at_once
 from outrider.contract.target import Target
+from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.entries import Entry, Table, read_entries
 from outrider.drafters.parts.networks.layer import State
@@ -129,14 +130,12 @@ class MedusaNetwork(TrainedNetwork):
         options = read_entries(folder, config, cls.family, TABLE)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         own = f"0.{options['blocks']}.weight" in tensors
-        tensors = {f"heads.{name}": tensor for name, tensor in tensors.items()}
+        tensors = checkpoint.replace_prefixes(tensors, {"": "heads."})
         return cls.with_tensors(tensors, file, target, vocabulary, own=own, **options)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the heads as FasterDecoding names them, in half precision."""
-        tensors = {
-            name.removeprefix("heads."): tensor for name, tensor in self.state_dict().items()
-        }
+        tensors = checkpoint.replace_prefixes(self.state_dict(), {"heads.": ""})
         sizes = {"medusa_num_heads": len(self.heads), "medusa_num_layers": self._blocks}
         self._write(folder, target, tensors, **sizes, block=self._kind)
 

@@ -1,4 +1,4 @@
-"""EAGLE: SafeAILab's files, the vocabulary of a network, and what it reads of a text."""
+"""EAGLE: SafeAILab's files."""
 
 from pathlib import Path
 from types import MappingProxyType

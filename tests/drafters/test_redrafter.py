@@ -1,4 +1,4 @@
-"""ReDrafter: Apple's files, and a beam search as a tree."""
+"""ReDrafter: Apple's files."""
 
 from typing import Any, ClassVar
 
@@ -35,24 +35,18 @@ class TestPublished(PublishedNetwork):
         return config | {"rnn": recurrent}, tensors
 
     def reference(self, model: Any, w: Any, text: Any, drafted: Any, variant: Any) -> Any:
-        return [
-            self.probs(model, w, text, [text[-1], *drafted[:depth]])
-            for depth in range(len(drafted))
-        ]
-
-    def probs(self, model: Any, w: Any, text: list[int], tokens: list[int]) -> torch.Tensor:
-        """Returns the distribution after a text that ends with the first of some tokens."""
-
         def part(name: str, x: torch.Tensor) -> torch.Tensor:
             return linear(x, w[f"{name}.weight"], w.get(f"{name}.bias"))
 
-        words, memory = model.get_input_embeddings().weight, torch.zeros(16)
-        for token in tokens:
-            if "rnn_w.weight" in w:
+        words, state = model.get_input_embeddings().weight, hidden(model, text)[0, -1]
+        memory, probs = torch.zeros(16), []
+        for token in [text[-1], *drafted[:-1]]:
+            if variant[0]:
                 memory = silu(part("rnn_w", words[token]) + part("rnn_u", memory))
             else:
                 memory = memory + words[token]
-        x = torch.cat([hidden(model, text)[0, -1], memory])
-        x = part("input_proj", x) if "input_proj.weight" in w else x
-        x = x + silu(part("lm_head.0.linear", x))
-        return part("lm_head.1", x).softmax(-1)
+            x = torch.cat([state, memory])
+            x = part("input_proj", x) if "input_proj.weight" in w else x
+            x = x + silu(part("lm_head.0.linear", x))
+            probs.append(part("lm_head.1", x).softmax(-1))
+        return probs

@@ -1,4 +1,4 @@
-"""Token Recycling: exact over several rounds, the greedy text, and a table of what was observed."""
+"""Token Recycling: a tree of what was observed."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A uniform number on [0, b]: lenient below 1; above, stricter and lossless by its own residual."""
+"""A uniform number on [0, b]: lenient below 1; above, lossless by its own residual."""
 
 from typing import Any
 

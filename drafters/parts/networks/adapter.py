@@ -98,10 +98,8 @@ class Adapter(TrainedNetwork):
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network as Kangaroo names it, in half precision."""
-        tensors = {
-            name if name.startswith("norm.") else f"layers.0.{name}": tensor
-            for name, tensor in self.state_dict().items()
-        }
+        names = {"norm.": "norm.", "": "layers.0."}
+        tensors = checkpoint.replace_prefixes(self.state_dict(), names)
         self._write(folder, target, tensors, exit_layer=self.layers)
 
 
