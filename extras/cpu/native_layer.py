@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from outrider.drafters.parts.networks.layer import KeysAndValues, RMSNorm
 from outrider.drafters.parts.networks.rotary import Scaling, rotation
 from outrider.extras.cpu.library import library
-from outrider.extras.cpu.native_pass import FEW, LANES
-from outrider.extras.cpu.native_weights import Entry, Exit, NativePass
-from outrider.extras.cpu.packed_matrix import Matrix, Panels
-from outrider.extras.cpu.processor import native_threads
+from outrider.extras.cpu.native_pass import LANES
+from outrider.extras.cpu.native_weights import Entry, NativePass, exit_of, is_packed
+from outrider.extras.cpu.packed_matrix import Matrix
+from outrider.targets.passes.cached_model import TOGETHER
 from outrider.targets.passes.masks import additive_mask
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
@@ -28,10 +28,11 @@ def native_layer(
 ) -> Float[Tensor, "batch tokens hidden"] | None:
     """Returns what `outrider.drafters.parts.networks.layer.layer_output` does.
 
-    Returns None for layers that the library does not run, and for more than `FEW` tokens, which
-    are a text and not a draft.
+    Returns None for layers that the library does not run, and for more than `TOGETHER` tokens,
+    which are a text and not a draft.
     """
-    if len(inputs) > 1 or inputs.shape[:-1].numel() > FEW or inputs.dtype is not torch.float32:
+    is_draft = len(inputs) == 1 and inputs.shape[1] <= TOGETHER
+    if not is_draft or inputs.dtype is not torch.float32:
         return None
     if layer not in _native:
         _native[layer] = _NativeLayer(layer) if _is_supported(layer) else None
@@ -44,21 +45,13 @@ class _NativeLayer:
     """The addresses of a layer's weights, which never move."""
 
     def __init__(self, layer: Any) -> None:
-        projections = [getattr(layer.self_attn, name) for name in PROJECTIONS]
-        gated = [getattr(layer.mlp, name) for name in GATED]
+        projections = [getattr(layer.self_attn, name) for name in PROJECTIONS[:3]]
         self._config = layer.self_attn.config
-        self._inner: int = gated[0].out_features
+        self._inner: int = layer.mlp.up_proj.out_features
         norm: RMSNorm = layer.post_attention_layernorm
         self._norm = norm.weight.detach()  # kept alive, since the library has only its address
-        self._entry = Entry(
-            matrices=(Matrix * 3)(*(part.packed.matrix for part in projections[:3]))
-        )
-        matrices = (part.packed.matrix for part in (projections[3], *gated))
-        self._exit = Exit(
-            **dict(zip(("output", "gate", "up", "down"), matrices, strict=True)),
-            norm=self._norm.data_ptr(),
-            epsilon=norm.eps,
-        )
+        self._entry = Entry(matrices=(Matrix * 3)(*(part.packed.matrix for part in projections)))
+        self._exit = exit_of(layer, self._norm.data_ptr(), norm.eps)
 
     def run(
         self,
@@ -70,47 +63,23 @@ class _NativeLayer:
         cache: KeysAndValues,
     ) -> Float[Tensor, "1 tokens hidden"]:
         """Returns what `layer_output` does."""
-        native, config, count = library(), self._config, inputs.shape[1]
+        config, native = self._config, library()
         assert native is not None
-        heads, kv_heads, dim = (
-            config.num_attention_heads,
-            config.num_key_value_heads,
-            config.head_dim,
-        )
+        queries, keys = config.num_attention_heads, config.num_key_value_heads
         inputs, x = inputs.contiguous(), residual.clone(memory_format=torch.contiguous_format)
-        length = 1 << int(positions.max()).bit_length()
+        length, dim = 1 << int(positions.max()).bit_length(), config.head_dim
         table = _angles(length, dim, config.rope_theta, config.scaling)
-        cosine, sine = (part[positions[0]] for part in table)
-        qkv = x.new_empty(1, count, heads + 2 * kv_heads, dim)
-        buffers = {
-            "x": inputs,
-            "normed": torch.empty_like(inputs),
-            "qkv": qkv,
-            "mixed": x.new_empty(count, heads * dim),
-            "active": x.new_empty(count, self._inner),
-            "cosine": cosine,
-            "sine": sine,
-        }
-        native_pass = NativePass(
-            rows=count,
-            width=inputs.shape[-1],
-            dim=dim,
-            heads=heads,
-            kv_heads=kv_heads,
-            texts=1,
-            threads=native_threads(),
-            scaling=1 / math.sqrt(dim),
-            **{name: tensor.data_ptr() for name, tensor in buffers.items()},
-        )
+        cosine, sine = (part[positions][:, :, None] for part in table)
+        heads, scaling = (queries, keys, dim), 1 / math.sqrt(dim)
+        native_pass = NativePass.over(inputs, (cosine, sine), heads, self._inner, scaling)
         native.outrider_enter(ctypes.byref(native_pass), ctypes.byref(self._entry))
-        new = qkv[:, :, heads:].transpose(1, 2)
-        keys, values = cache.extend(new[:, :kv_heads], new[:, kv_heads:])
-        native_pass.keys, native_pass.values = keys.data_ptr(), values.data_ptr()
-        native_pass.head_stride, native_pass.kv_length = keys.stride(1), keys.shape[2]
-        mask = None if sees is None else additive_mask(sees, x.dtype)
-        if mask is not None:
-            native_pass.mask, native_pass.mask_row_stride = mask.data_ptr(), mask.stride(2)
-        native_pass.x, native_pass.width = x.data_ptr(), x.shape[-1]
+        new = native_pass.held["qkv"][:, :, queries:].transpose(1, 2)
+        all_keys, all_values = cache.extend(new[:, :keys], new[:, keys:])
+        native_pass.hold(x=x, keys=all_keys, values=all_values)
+        native_pass.head_stride, native_pass.kv_length = all_keys.stride(1), all_keys.shape[2]
+        native_pass.width = x.shape[-1]
+        if sees is not None:
+            native_pass.add_mask(additive_mask(sees, x.dtype))
         native.outrider_leave(ctypes.byref(native_pass), ctypes.byref(self._exit))
         return x
 
@@ -124,7 +93,7 @@ def _is_supported(layer: Any) -> bool:
     parts += [getattr(layer.mlp, name) for name in GATED]
     widths = (layer.self_attn.config.head_dim, *(part.in_features for part in parts))
     return (
-        all(isinstance(getattr(part, "packed", None), Panels) for part in parts)
+        all(map(is_packed, parts))
         and isinstance(layer.self_attn.q_norm, nn.Identity)
         and layer.post_attention_layernorm.weight.dtype is torch.float32
         and not any(width % LANES for width in widths)

@@ -14,20 +14,16 @@ from outrider.extras.cpu.library import library
 from outrider.extras.cpu.native_weights import (
     Layer,
     NativePass,
-    NativeWeights,
     Store,
     is_packed,
     native_weights,
 )
 from outrider.extras.cpu.packed_linear import product
-from outrider.extras.cpu.processor import native_threads
+from outrider.targets.passes.cached_model import TOGETHER
 from outrider.targets.passes.pass_input import Pass, PassInput
 
 KINDS = ("llama", "mistral", "qwen2", "qwen3")
 """The model types whose layers are: norm, attention, norm, gated feed-forward."""
-
-FEW = 64
-"""Up to so many rows of a pass, and of a draft behind more, are attended to one by one."""
 
 LANES = 16
 """How many numbers the library takes at once; the widths of a head and a state are multiples."""
@@ -87,15 +83,23 @@ def native_pass(
     if positions is None:
         positions = torch.arange(cached, cached + count)[None]
     weights = native_weights(model)
-    rows = _Rows(model, x, weights.rotation(positions, x), inputs, packing)
+    rows = _rows(model, x, weights.rotation(positions, x), inputs)
+    if packing is not None:
+        _pack(rows, packing)
     states: dict[int, Tensor] = {}
     layers: int = config.num_hidden_layers
     stops = {0, layers, *(number for number in inputs.states if 0 <= number < layers)}
-    stores = rows.stores(cache, layers, weights.cache_dtype)
+    stores = _stores(rows, cache, layers, weights.cache_dtype)
+    native: Any = library()
     for first, last in pairwise(sorted(stops)):
         if first in inputs.states:
             states[first] = x.to(model.dtype, copy=True)
-        rows.run(weights, stores, first, last)
+        native.outrider_layers(
+            ctypes.byref(rows),
+            ctypes.byref(weights.array, first * ctypes.sizeof(Layer)),
+            ctypes.byref(stores, first * ctypes.sizeof(Store)),
+            last - first,
+        )
     head: Any = model.lm_head
     if asked := set(inputs.states) & {layers, -1}:
         x = weights.normalized(x)
@@ -104,91 +108,41 @@ def native_pass(
     return Pass(product(head, weights.normalized(x[:, count - inputs.rows :])), states)
 
 
-@final
-class _Rows:
-    """The rows of a pass, in buffers that its layers share.
+def _rows(model: Any, x: Tensor, rotation: tuple[Tensor, Tensor], inputs: PassInput) -> NativePass:
+    """Returns the rows of a pass; `x` holds their states, which each layer replaces in place."""
+    layer = model.base_model.layers[0]
+    attention, inner = layer.self_attn, layer.mlp.up_proj.out_features
+    dim = attention.head_dim
+    queries, keys = (part.out_features // dim for part in (attention.q_proj, attention.k_proj))
+    rows = NativePass.over(x, rotation, (queries, keys, dim), inner, attention.scaling)
+    rows.drafted = inputs.rows - 1 if 0 < inputs.rows <= TOGETHER else 0
+    if inputs.mask is not None:
+        rows.add_mask(inputs.mask)
+    return rows
 
-    x: the states [batch, tokens, width], which each layer replaces in place.
-    rotation: cosine and sine of each row's position, as `rotation_of` returns them.
-    inputs, packing: as in `native_pass`.
+
+def _pack(rows: NativePass, packing: Packing) -> None:
+    """Says where the rows' sequences lie."""
+    owners, slots = packing.places
+    rows.hold(owners=owners, slots=slots)
+    if packing.prefixes is not None:
+        owners, lengths = packing.prefixes
+        rows.hold(prefix_owners=owners, prefix_lengths=lengths)
+
+
+def _stores(rows: NativePass, cache: Any, layers: int, dtype: torch.dtype) -> ctypes.Array[Store]:
+    """Reserves cache space for the new tokens; returns each layer's buffers.
+
+    cache: its layers are `BufferLayer`s.
     """
-
-    def __init__(
-        self,
-        model: Any,
-        x: Tensor,
-        rotation: tuple[Tensor, Tensor],
-        inputs: PassInput,
-        packing: Packing | None,
-    ) -> None:
-        mask = inputs.mask
-        layer = model.base_model.layers[0]
-        batch, count, width = x.shape
-        rows, dim = batch * count, layer.self_attn.head_dim
-        heads, kv_heads = (
-            projection.out_features // dim
-            for projection in (layer.self_attn.q_proj, layer.self_attn.k_proj)
-        )
-        buffers = {
-            "x": x,
-            "normed": x.new_empty(rows, width),
-            "qkv": x.new_empty(rows, heads + 2 * kv_heads, dim),
-            "mixed": x.new_empty(rows, heads * dim),
-            "active": x.new_empty(rows, layer.mlp.up_proj.out_features),
-            "cosine": rotation[0].expand(batch, count, 1, dim).contiguous(),
-            "sine": rotation[1].expand(batch, count, 1, dim).contiguous(),
-        }
-        if mask is not None:
-            buffers["mask"] = mask = mask.float().contiguous()
-        self._buffers = buffers  # kept alive, since the library has only their addresses
-        self._packing, self._kept = packing, (batch, kv_heads, count, dim)
-        self._pass = NativePass(
-            rows=rows,
-            width=width,
-            dim=dim,
-            heads=heads,
-            kv_heads=kv_heads,
-            texts=batch,
-            threads=native_threads(),
-            drafted=inputs.rows - 1 if 0 < inputs.rows <= FEW else 0,
-            scaling=layer.self_attn.scaling,
-            **{name: tensor.data_ptr() for name, tensor in buffers.items()},
-        )
-        if mask is not None:
-            self._pass.mask_text_stride = mask.stride(0) if len(mask) > 1 else 0
-            self._pass.mask_row_stride = mask.stride(2)
-        if packing is not None:
-            self._pass.owners, self._pass.slots = (part.data_ptr() for part in packing.places)
-            if packing.prefixes is not None:
-                owners, lengths = packing.prefixes
-                self._pass.prefix_owners = owners.data_ptr()
-                self._pass.prefix_lengths = lengths.data_ptr()
-
-    def stores(self, cache: Any, layers: int, dtype: torch.dtype) -> ctypes.Array[Store]:
-        """Reserves cache space for the new tokens; returns each layer's buffers.
-
-        cache: its layers are `BufferLayer`s.
-        """
-        while len(cache.layers) < layers:
-            cache.layers.append(cache.layer_class_to_replicate())
-        new = torch.empty(1, dtype=dtype).expand(self._kept)
-        buffers = [layer.extend(new, new) for layer in cache.layers]
-        self._pass.is_bfloat16 = buffers[0][0].dtype is torch.bfloat16
-        places = None if self._packing is None else self._packing.places[1]
-        self._pass.kv_length = int(cache.get_seq_length() if places is None else places.max() + 1)
-        return (Store * layers)(
-            *(Store(keys.data_ptr(), values.data_ptr(), keys.shape[2]) for keys, values in buffers)
-        )
-
-    def run(
-        self, weights: NativeWeights, stores: ctypes.Array[Store], first: int, last: int
-    ) -> None:
-        """Runs the layers from `first` to `last` in one call."""
-        native = library()
-        assert native is not None
-        native.outrider_layers(
-            ctypes.byref(self._pass),
-            ctypes.byref(weights.array, first * ctypes.sizeof(Layer)),
-            ctypes.byref(stores, first * ctypes.sizeof(Store)),
-            last - first,
-        )
+    while len(cache.layers) < layers:
+        cache.layers.append(cache.layer_class_to_replicate())
+    shape = rows.texts, rows.kv_heads, rows.rows // rows.texts, rows.dim
+    new = torch.empty(1, dtype=dtype).expand(shape)
+    buffers = [layer.extend(new, new) for layer in cache.layers]
+    rows.is_bfloat16 = buffers[0][0].dtype is torch.bfloat16
+    slots = rows.held.get("slots")
+    rows.kv_length = int(cache.get_seq_length() if slots is None else slots.max() + 1)
+    return (Store * layers)(
+        *(Store(keys.data_ptr(), values.data_ptr(), keys.shape[2]) for keys, values in buffers)
+    )

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from outrider.base.pretrained import Model
 from outrider.extras.cpu.library import library
 from outrider.extras.cpu.packed_matrix import KINDS, Matrix, Panels
+from outrider.extras.cpu.processor import native_threads
 
 POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
 
@@ -53,7 +54,12 @@ class Store(ctypes.Structure):
 
 @final
 class NativePass(ctypes.Structure):
-    """A pass over some rows."""
+    """A pass over some rows.
+
+    held: what its addresses are of, since the library has only these.
+    """
+
+    held: dict[str, Tensor]
 
     _fields_ = (
         *((name, NUMBER) for name in ("rows", "width", "dim", "heads", "kv_heads")),
@@ -66,6 +72,50 @@ class NativePass(ctypes.Structure):
         *((name, POINTER) for name in ("owners", "slots", "prefix_owners", "prefix_lengths")),
         ("scaling", ctypes.c_float),
     )
+
+    @classmethod
+    def over(
+        cls,
+        x: Float[Tensor, "texts tokens width"],
+        rotation: tuple[Tensor, Tensor],
+        heads: tuple[int, int, int],
+        inner: int,
+        scaling: float,
+    ) -> "NativePass":
+        """Returns a pass over rows, in buffers that its layers share.
+
+        rotation: cosine and sine of each row's position, as `rotation_of` returns them.
+        heads: the numbers of those of queries and of keys, and their width.
+        inner: the width of the feed-forward layers. scaling: that of attention's scores.
+        """
+        texts, count, width = x.shape
+        rows, (queries, keys, dim) = texts * count, heads
+        sizes = {"rows": rows, "width": width, "dim": dim, "heads": queries, "kv_heads": keys}
+        made = cls(**sizes, texts=texts, threads=native_threads(), scaling=scaling)
+        made.held = {}
+        made.hold(
+            x=x,
+            normed=x.new_empty(rows, width),
+            qkv=x.new_empty(texts, count, queries + 2 * keys, dim),
+            mixed=x.new_empty(rows, queries * dim),
+            active=x.new_empty(rows, inner),
+            cosine=rotation[0].expand(texts, count, 1, dim).contiguous(),
+            sine=rotation[1].expand(texts, count, 1, dim).contiguous(),
+        )
+        return made
+
+    def hold(self, **buffers: Tensor) -> None:
+        """Sets the addresses of buffers, by the names of their fields."""
+        self.held |= buffers
+        for name, buffer in buffers.items():
+            setattr(self, name, buffer.data_ptr())
+
+    def add_mask(self, mask: Float[Tensor, "texts 1 tokens all"]) -> None:
+        """Has a mask added to attention's scores."""
+        mask = mask.float().contiguous()
+        self.hold(mask=mask)
+        self.mask_text_stride = mask.stride(0) if len(mask) > 1 else 0
+        self.mask_row_stride = mask.stride(2)
 
 
 CHANGING = ("dynamic", "longrope")
@@ -140,18 +190,23 @@ class NativeWeights:
 
     def _exit(self, layer: Any) -> Exit:
         norm = layer.post_attention_layernorm
-        return Exit(
-            output=layer.self_attn.o_proj.packed.matrix,
-            gate=layer.mlp.gate_proj.packed.matrix,
-            up=layer.mlp.up_proj.packed.matrix,
-            down=layer.mlp.down_proj.packed.matrix,
-            norm=self._address(norm),
-            epsilon=norm.variance_epsilon,
-        )
+        return exit_of(layer, self._address(norm), norm.variance_epsilon)
 
     def _address(self, norm: Any) -> int:
         self._norms.append(norm.weight.detach().float())
         return self._norms[-1].data_ptr()
+
+
+def exit_of(layer: Any, norm: int, epsilon: float) -> Exit:
+    """Returns the weights after a layer's attention. norm: the address of its second norm's."""
+    return Exit(
+        output=layer.self_attn.o_proj.packed.matrix,
+        gate=layer.mlp.gate_proj.packed.matrix,
+        up=layer.mlp.up_proj.packed.matrix,
+        down=layer.mlp.down_proj.packed.matrix,
+        norm=norm,
+        epsilon=epsilon,
+    )
 
 
 def _cache_dtype(layers: Any) -> torch.dtype:
