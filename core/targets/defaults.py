@@ -17,7 +17,7 @@ from outrider.targets.passes.placement import home
 Defaults = Literal["apply", "ignore"]
 """Whether a target obeys its model's generation config."""
 
-NEUTRAL: dict[str, tuple[Any, ...]] = {
+LEFT_OUT: dict[str, tuple[Any, ...]] = {
     "guidance_scale": (1.0,),
     "watermarking_config": (),
     "num_beams": (1,),
@@ -25,6 +25,11 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "dola_layers": (),
     "max_time": (),
     "token_healing": (False,),
+}
+"""Defaults that take other passes than a text's own, chance of their own, or a clock, or that
+change the prompt, with their neutral values as in `NEUTRAL`."""
+
+NEUTRAL: dict[str, tuple[Any, ...]] = LEFT_OUT | {
     "sequence_bias": ([], {}),
     "encoder_repetition_penalty": (1.0,),
     "repetition_penalty": (1.0,),
@@ -44,14 +49,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 
 NEED_END = {"min_length", "min_new_tokens", "exponential_decay_length_penalty"}
 """Defaults that change nothing for a model without an end token."""
-
-LEFT_OUT = {
-    *("guidance_scale", "watermarking_config", "num_beams", "penalty_alpha", "dola_layers"),
-    *("max_time", "token_healing"),
-}
-"""Defaults that take other passes than a text's own, chance of their own, or a clock, or that
-change the prompt.
-"""
 
 LEAST = {"min_length", "min_new_tokens", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size"}
 """Defaults that change nothing below 1, as -1 in some files."""

@@ -133,7 +133,6 @@ def parsed_once() -> Iterator[None]:
 
 
 @waiting("converting a GGUF file")
-@parsed_once()
 def convert(weights: Path, folder: Path, dtype: str = "float32") -> None:
     """Writes the dequantised model, in a precision, and its tokenizer to a folder."""
     model, tokenizer = read(weights, dtype)
@@ -142,4 +141,5 @@ def convert(weights: Path, folder: Path, dtype: str = "float32") -> None:
 
 
 if __name__ == "__main__":
-    convert(Path(sys.argv[1]), Path(sys.argv[2]))
+    with parsed_once():
+        convert(Path(sys.argv[1]), Path(sys.argv[2]))

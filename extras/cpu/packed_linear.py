@@ -1,5 +1,6 @@
 """A linear layer with weights in the memory layout of the processor's kernels."""
 
+from collections.abc import Iterator
 from typing import Any, final
 
 import torch
@@ -10,7 +11,7 @@ from torch.nn.functional import pad
 from outrider.base.errors import ConfigError
 from outrider.base.waiting import steps
 from outrider.extras.cpu.memory import mapped_files, release, trim
-from outrider.extras.cpu.packed_matrix import Panels, can_panel, is_unwrapped
+from outrider.extras.cpu.packed_matrix import PRECISIONS, Panels, can_panel, is_unwrapped
 from outrider.extras.cpu.panel_layout import DEPTH
 from outrider.targets.stored import stored_matrix
 
@@ -22,8 +23,6 @@ UNTRIMMED = 128 << 20
 
 NATIVE = "native"
 """The native library's layout of packed weights."""
-
-PRECISIONS = (torch.float32, torch.bfloat16)
 
 
 class Packed(nn.Module):
@@ -146,22 +145,24 @@ def product(layer: Any, x: Float[Tensor, "*rows in"]) -> Float[Tensor, "*rows ou
 
 def packing(model: nn.Module) -> str | None:
     """Returns the layout of packed weights, NATIVE or "oneDNN"; None if they are not packed."""
-    layers = (module for module in model.modules() if isinstance(module, PackedLinear))
-    first = next(layers, None)
-    if first is None:
+    packed = next(packed_weights(model), None)
+    if packed is None:
         return None
-    return NATIVE if isinstance(first.packed, Panels) else "oneDNN"
+    return NATIVE if isinstance(packed, Panels) else "oneDNN"
+
+
+def packed_weights(model: nn.Module) -> "Iterator[Panels | Tensor]":
+    """Yields the weights of a model's packed layers."""
+    return (module.packed for module in model.modules() if isinstance(module, PackedLinear))
 
 
 def stored_type(model: nn.Module) -> str:
     """Returns how the first packed layer of a model stores its weights, such as "packed int8"."""
-    layers = (module for module in model.modules() if isinstance(module, PackedLinear))
-    first = next(layers, None)
-    if first is None:
+    packed = next(packed_weights(model), None)
+    if packed is None:
         return "plain"
-    panels = first.packed if isinstance(first.packed, Panels) else None
-    if panels is not None and (panels.bits or panels.form):
-        return f"packed {panels.form or f'int{panels.bits}'}"
+    if isinstance(packed, Panels) and (packed.bits or packed.form):
+        return f"packed {packed.form or f'int{packed.bits}'}"
     return f"packed {str(next(model.parameters()).dtype).removeprefix('torch.')}"
 
 
@@ -243,7 +244,6 @@ def require_native(model: nn.Module, setting: str) -> None:
             f"{setting}: rounded weights need a model in float32 or bfloat16 on a CPU,"
             " and a C compiler"
         )
-    layers = [module for module in model.modules() if isinstance(module, PackedLinear)]
-    panels = [layer.packed for layer in layers if isinstance(layer.packed, Panels)]
+    panels = (packed for packed in packed_weights(model) if isinstance(packed, Panels))
     if any(packed.bits or packed.form for packed in panels):
         raise ConfigError(f"{setting}: the model's weights have few bits already")

@@ -110,19 +110,37 @@ class Recorded(BatchPasses):
         judges: Judges | None = None,
     ) -> Any:
         leaves, layout = tree_flatten(masks)
-        count = len(leaves)
 
-        def run(ids: Tensor, positions: Tensor, slots: Tensor, *rest: Tensor) -> Any:
+        def run(ids: Tensor, positions: Tensor, slots: Tensor, *leaves: Tensor) -> Any:
             buffers.slots = slots
-            whole = tree_unflatten(rest[:count], layout)
-            result = self._function(ids, buffers, whole, positions, states)
-            return (*result, judges.run(result[0], *rest[count:])) if judges else result
+            whole = tree_unflatten(leaves, layout)
+            return self._function(ids, buffers, whole, positions, states)
 
         given = [ids, positions, buffers.slots, *leaves]
-        if judges:
-            given += judges.given(ids.shape[1], ids.device)
         own = [buffer for layer in buffers.layers for buffer in layer.buffers]
-        return self._recordings.play((states, judges and judges.first.key), run, given, own)
+        return self._judged(judges, ids.shape[1], run, given, own, key=states)
+
+    def _judged(
+        self,
+        judges: Judges | None,
+        size: int,
+        function: Callable[..., tuple[Tensor, dict[int, Tensor]]],
+        given: Sequence[Tensor],
+        buffers: Sequence[Tensor],
+        *,
+        key: Hashable,
+    ) -> Any:
+        """Returns the logits and states of a pass, and what judges of `size` rows find, if any."""
+        if judges is None:
+            return self._recordings.play((key, None), function, given, buffers)
+        numbers = judges.given(size, given[0].device)
+
+        def run(*tensors: Tensor) -> Any:
+            logits, states = function(*tensors[: len(given)])
+            return logits, states, judges.run(logits, *tensors[len(given) :])
+
+        key = key, judges.first.key
+        return self._recordings.play(key, run, [*given, *numbers], buffers)
 
     def lend(self, holder: object, rows: int) -> BatchRows:
         count = 1 << (rows - 1).bit_length()
@@ -134,23 +152,20 @@ class Recorded(BatchPasses):
     def run(self, model: Model, rows: BatchRows, inputs: PassInput) -> Pass:
         slots, judges = rows.slots, inputs.judges
 
-        def run(ids: Tensor, mask: Tensor, positions: Tensor, places: Tensor, *rest: Tensor) -> Any:
+        def run(ids: Tensor, mask: Tensor, positions: Tensor, places: Tensor) -> Any:
             slots.texts = torch.arange(len(ids), device=ids.device)[:, None]
             slots.positions = places
             own = replace(inputs, ids=ids, mask=mask, positions=positions)
             result = run_modules(model, rows.cache, own)
-            found = judges.run(result.logits, *rest) if judges else None
-            return result.logits, result.states, found
+            return result.logits, result.states
 
         given: Any = [inputs.ids, inputs.mask, inputs.positions, slots.positions]
-        if judges:
-            given += judges.given(inputs.rows, inputs.ids.device)
-        key = inputs.rows, tuple(sorted(inputs.states)), judges and judges.first.key
-        logits, states, found = self._recordings.play(key, run, given, rows.hold(0))
+        key, own = (inputs.rows, tuple(sorted(inputs.states))), rows.hold(0)
+        logits, states, *found = self._judged(judges, inputs.rows, run, given, own, key=key)
         return Pass(
             logits.clone(),
             {number: state.clone() for number, state in states.items()},
-            judges.verdicts(found) if judges else (),
+            judges.verdicts(*found) if judges else (),
         )
 
 

@@ -45,12 +45,6 @@ def test_rounding_never_leaves_the_tokens_that_are_possible() -> None:
                 assert probs[token_at(probs, share)] > 0
 
 
-def test_a_single_token_has_the_whole_interval() -> None:
-    probs = torch.zeros(1000)
-    probs[700] = 0.25
-    assert {token_at(probs, share) for share in (0.0, 0.5, math.nextafter(1, 0))} == {700}
-
-
 def test_small_probabilities_beside_large_ones_keep_their_interval() -> None:
     small = 2.0**-40
     probs = torch.tensor([0.5, small, 0.5 - small], dtype=torch.float64)

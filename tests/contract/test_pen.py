@@ -208,3 +208,11 @@ def test_a_width_that_is_no_number_of_siblings_is_refused(width: Any) -> None:
     """A loop over an open pen would never end where nothing is written."""
     with pytest.raises(DrafterError, match=r"^asked for .* siblings: expected 1 or more$"):
         new_pen().branch(LOGITS, width)
+
+
+def test_a_draft_that_is_handed_in_takes_no_more_tokens() -> None:
+    ink = new_pen(gamma=2)
+    ink.write(2)
+    assert ink.sheet.finish().tokens == ink.sheet.finish().tokens == (2,)
+    with pytest.raises(DrafterError, match=r"wrote after propose\(\) had returned"):
+        ink.write(1)

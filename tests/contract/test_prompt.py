@@ -105,13 +105,6 @@ def test_a_tokenizer_that_gives_no_ids_is_one_line(result: Any) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("result", [[0, 1], {"input_ids": [[0, 1]]}, torch.tensor([0, 1])])
-def test_ids_of_a_text_may_have_any_form(result: Any) -> None:
-    target = TabularTarget(6)
-    target.tokenizer = encoding(result)
-    assert target.encode("hi") == [0, 1]
-
-
 MESSAGES = [{"role": "system", "content": "a dog"}, {"role": "user", "content": "the cat"}]
 
 

@@ -43,31 +43,12 @@ class Asks(Drafter):
         self.answers.append((probes, logits))
 
 
-class Records(Constraint):
-    """Allows everything, and keeps the texts whose end it was asked about."""
-
-    def __init__(self) -> None:
-        self.texts: list[list[int]] = []
-
-    def ends(self, ids: Sequence[int]) -> bool:
-        self.texts.append(list(ids))
-        return False
-
-
 def begun(drafter: Drafter, constraint: Any = None, **options: Any) -> tuple[Run, ActiveText]:
     run = Run(target=TARGET, verifier=SampleMatch(), **options)
     text = begin_text(
         run, PROMPT, TARGET.open(PROMPT), drafter, policy=None, chance=None, constraint=constraint
     )
     return run, text
-
-
-def greedy(count: int) -> list[int]:
-    """Returns the target's greedy continuation of the prompt."""
-    text = list(PROMPT)
-    for _ in range(count):
-        text.append(int(TARGET.logits(text).argmax()))
-    return text[len(PROMPT) :]
 
 
 def scored(run: Run, text: ActiveText) -> tuple[Proposal, torch.Tensor]:
@@ -180,11 +161,3 @@ def test_an_observer_is_shown_the_targets_own_logits_at_every_node() -> None:
     assert (tokens, draft.tokens) == (PROMPT, (2, 3))
     for row, own in zip(([], [2], [3]), logits, strict=True):
         torch.testing.assert_close(own, TARGET.logits([*PROMPT, *row]))
-
-
-def test_a_constraint_is_asked_once_about_each_new_token(scripted: Any) -> None:
-    constraint, tokens = Records(), greedy(4)
-    run, text = begun(scripted([*PROMPT, *tokens]), constraint, gamma=3)
-    round = finish(run, text, *scored(run, text), Lap(0.0))
-    assert list(round.tokens) == tokens
-    assert constraint.texts == [[*PROMPT, *tokens[:count]] for count in (1, 2, 3, 4)]

@@ -85,11 +85,6 @@ def test_a_constraint_leaves_logprobs_alone() -> None:
     assert any(logprob.rank > 1 for logprob in text.logprobs)
 
 
-def test_none_are_kept_by_default() -> None:
-    text = outrider.generate(TABLE, [0], "none", max_new_tokens=4)
-    assert text.logprobs == [] and all(round.logprobs == () for round in text.rounds)
-
-
 def test_the_command_writes_logprobs(run: Any, tmp_path: Path) -> None:
     status, _, _ = run(
         *("generate", "target=tabular", "prompt=[0,1]", "drafter=random", "logprobs=2"),

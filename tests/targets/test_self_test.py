@@ -7,22 +7,19 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.drafters import tokens_of
 from tiny.models import ENTRIES, build
 from tiny.subject import written
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
-from outrider import Chance, ConfigError, Sampling, TargetError, decode
+from outrider import Chance, Sampling, TargetError
 from outrider.contract.chance import SampledChance
 from outrider.decoding.batches.batch_target import batched
 from outrider.decoding.decode import decode_together
-from outrider.drafters.ngram import NGram
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.targets.passes.pass_input import cache_argument
 from outrider.targets.self_test import SelfTest, self_test
 from outrider.targets.transformers import TransformersTarget
-from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.token import Token
 
 SIZES: dict[str, Any] = {
@@ -194,22 +191,6 @@ class NoPositions(LlamaForCausalLM):
         return super().forward(*args, **{**options, "position_ids": None})
 
 
-@pytest.mark.parametrize("model_class", [NoMask, NoPositions])
-def test_masks_and_positions_that_are_ignored_leave_chains_one_by_one(model_class: Any) -> None:
-    model = llama(model_class)
-    target = TransformersTarget(model)
-    line = f"{model_class.__name__} takes only chains, since it reads a tree differently"
-    with pytest.raises(ConfigError, match=line):
-        list(decode(target, NGram(tree="top:2x2"), Candidates(), PROMPTS[0], max_new_tokens=5))
-    texts = [written(model, prompt, max_new_tokens=12) for prompt in PROMPTS]
-    assert_written_alone(target, texts)
-    together: list[list[int]] = [[], []]
-    options: dict[str, Any] = {"max_new_tokens": 12}
-    for number, round in decode_together(target, PromptLookup(), Token(), PROMPTS, **options):
-        together[number] += round.tokens
-    assert together == texts
-
-
 def fixed_window() -> Any:
     return lively(FixedWindow(MistralConfig(**SIZES, sliding_window=None)))
 
@@ -222,13 +203,25 @@ def llama4_tuned() -> Any:
     return build(replace(ENTRIES["llama4_text"], settings={"attn_temperature_tuning": True}))
 
 
-@pytest.mark.parametrize("make", [fixed_window, long_window, llama4_tuned])
-def test_windows_and_scales_that_no_mask_carries_take_chains_only(make: Any) -> None:
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: llama(NoMask), "it reads a tree differently"),
+        (lambda: llama(NoPositions), "it reads a tree differently"),
+        (fixed_window, "it reads a tree differently"),
+        (long_window, "no mask reaches its window"),
+        (llama4_tuned, "its attention's temperature"),
+    ],
+)
+def test_what_no_mask_carries_leaves_chains_one_by_one(make: Any, reason: str) -> None:
     target = TransformersTarget(make())
-    assert not target.trees
+    assert f"{type(target.model).__name__} takes only chains, since {reason}" in target.no_trees
     texts = [written(target.model, prompt, max_new_tokens=20) for prompt in PROMPTS]
-    rounds = decode(target, PromptLookup(), Token(), PROMPTS[0], max_new_tokens=20)
-    assert tokens_of(rounds) == texts[0]
+    together: list[list[int]] = [[], []]
+    options: dict[str, Any] = {"max_new_tokens": 20}
+    for number, round in decode_together(target, PromptLookup(), Token(), PROMPTS, **options):
+        together[number] += round.tokens
+    assert together == texts
     assert_written_alone(target, texts)
 
 

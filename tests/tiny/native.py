@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from outrider.extras.cpu import native_pass
-from outrider.extras.cpu.library import OPTIONS, TUNINGS, compile_library, find_compiler
+from outrider.extras.cpu import native_pass, packed_matrix
+from outrider.extras.cpu.library import OPTIONS, TUNINGS, compile_library, find_compiler, library
 from outrider.extras.cpu.processor import cpu_flags
 from outrider.targets.passes.engine import use_engine
 
@@ -30,6 +30,17 @@ def short_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     path = tmp_path_factory.mktemp("native") / "library.so"
     without = ["-mno-avx512fp16"] if "avx512_fp16" in cpu_flags() else []
     return compiled(path, TUNINGS, *without)
+
+
+@pytest.fixture(params=["this", "older"])
+def built(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The library for this processor, which may round inputs to eight bits, and for older ones."""
+    if request.param == "this":
+        return library()
+    older = request.getfixturevalue("older_library")
+    assert not older.outrider_rounds_inputs(packed_matrix.GROUPED[4])
+    monkeypatch.setattr(packed_matrix, "library", lambda: older)
+    return older
 
 
 def compiled(path: Path, tunings: tuple[str, ...], *options: str) -> ctypes.CDLL:

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from threading import get_ident
 from typing import Any
 
@@ -40,7 +41,7 @@ def first_layers(model: Model, layers: int | None) -> Model:
     if is_cut:
         short.config = _shorter_config(model, field, range(layers))
     is_spread = engine_of(model).spreads
-    if not is_cut or not (is_spread or _runs_only(model, short, total, range(layers))):
+    if not is_cut or not (is_spread or _runs_only(model, short, layers)):
         raise ConfigError(
             f"drafter.layers={layers}: {type(model).__name__} can't be cut after its first layers"
         )
@@ -167,36 +168,32 @@ def _layer_lists(module: nn.Module, total: int) -> Iterator[nn.ModuleList]:
 
 
 @torch.no_grad()
-def _runs_only(model: Any, short: Any, total: int, kept: Sequence[int]) -> bool:
-    """Returns whether `short` runs just the layers in `kept`, with other logits than `model`."""
-    runs = [set[int]() for _ in _layer_lists(model, total)]
+def _runs_only(model: Any, short: Any, layers: int) -> bool:
+    """Returns whether `short` runs just the first layers of `model`, with other logits than it."""
+    lists, thread = [*_layer_lists(model, depth(model))], get_ident()
+    runs = [set[int]() for _ in lists]
     size = int(model.config.get_text_config().vocab_size)
     ids = torch.tensor([[size // 2, size // 3]], device=home(model))  # the first may be padding
+
+    def note(ran: set[int], index: int, *_: Any) -> None:
+        if get_ident() == thread:  # others may run the same layers
+            ran.add(index)
+
     with ExitStack() as hooks:
-        for ran, modules in zip(runs, _layer_lists(model, total), strict=True):
+        for ran, modules in zip(runs, lists, strict=True):
             for index, layer in enumerate(modules):
-                note = _Note(ran, index)
-                hooks.enter_context(layer.register_forward_pre_hook(note))
+                hook = layer.register_forward_pre_hook(partial(note, ran, index))
+                hooks.enter_context(hook)
         try:
             cut_logits = short(input_ids=ids, use_cache=False).logits
         except OutriderError:
             raise
         except Exception:  # noqa: BLE001  a model that was not made to be cut can fail in any way
             return False
-    if set(kept) not in runs or not all(ran <= set(kept) for ran in runs):
+    kept = set(range(layers))
+    if kept not in runs or not all(ran <= kept for ran in runs):
         return False
     return not torch.equal(cut_logits, model(input_ids=ids, use_cache=False).logits)
-
-
-class _Note:
-    """A hook that notes which layer runs in this thread: others may run the same layers."""
-
-    def __init__(self, ran: set[int], index: int) -> None:
-        self._ran, self._index, self._thread = ran, index, get_ident()
-
-    def __call__(self, *_: Any) -> None:
-        if get_ident() == self._thread:
-            self._ran.add(self._index)
 
 
 def replace_layers(model: Model, replace: Callable[[Any], Iterable[Any]]) -> Model:

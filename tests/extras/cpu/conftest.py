@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from tiny.native import native_model, older_library, short_library
+from tiny.native import built, native_model, older_library, short_library
 
-__all__ = ["native_model", "older_library", "short_library"]
+__all__ = ["built", "native_model", "older_library", "short_library"]
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from outrider import ConfigError, Sampling, decode
 from outrider.drafters.small_lm import SmallLM
-from outrider.extras.cpu import library as native
 from outrider.extras.cpu import packed_matrix as panels
 from outrider.extras.cpu.packed_linear import PackedLinear
 from outrider.extras.cpu.packed_matrix import Panels
@@ -37,16 +36,6 @@ def test_products_are_those_of_the_rounded_weights(rows: int, shape: tuple[int, 
     assert ((rounded - weight).abs() <= scale * 0.501).all()
     assert torch.allclose(rounded.abs().amax(1), weight.abs().amax(1))
     torch.testing.assert_close(packed.product(x), x @ rounded.T + bias, rtol=1e-5, atol=1e-5)
-
-
-@pytest.fixture(params=["this", "older"])
-def built(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The library for this processor, and for older ones."""
-    library = request.getfixturevalue("older_library") if request.param == "older" else None
-    if library is not None:
-        monkeypatch.setattr(panels, "library", lambda: library)
-        assert not library.outrider_rounds_inputs(panels.GROUPED[4])
-    return library or native.library()
 
 
 def assert_is_product(packed: Panels, x: Tensor, right: Tensor) -> None:

@@ -12,19 +12,10 @@ from tiny.wrapped import stored_blocks, write_fields, write_gguf
 import outrider
 from outrider import ConfigError, Draft, TargetError
 from outrider.drafters.small_lm import SmallLM
-from outrider.extras.cpu import packed_matrix as panels
 from outrider.extras.cpu.packed_linear import PackedLinear, PackedTable
 from outrider.extras.cpu.packed_matrix import Panels
 from outrider.targets.stored import FORMATS, StoredMatrix
 from outrider.targets.transformers import TransformersTarget
-
-
-@pytest.fixture(params=["this", "older"])
-def built(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library for this processor, which may round inputs to eight bits, or for older ones."""
-    if request.param == "older":
-        library = request.getfixturevalue("older_library")
-        monkeypatch.setattr(panels, "library", lambda: library)
 
 
 @pytest.mark.usefixtures("built")

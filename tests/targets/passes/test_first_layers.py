@@ -103,8 +103,4 @@ def test_only_the_parents_of_a_replaced_module_are_copied() -> None:
     assert copied["kept"] is model["kept"]
     x = torch.tensor([-1.0])
     assert torch.equal(copied["path"](x), x.tanh()) and torch.equal(model["path"](x), x.relu())
-
-
-def test_a_module_without_replacements_is_returned_itself() -> None:
-    model = nn.Sequential(nn.Linear(2, 2))
     assert replace_modules(model, lambda _: None) is model

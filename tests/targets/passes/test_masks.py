@@ -3,6 +3,7 @@
 Flex attention reads trees as eager attention does; flash attention has none of them.
 """
 
+import itertools
 import random
 from pathlib import Path
 
@@ -24,8 +25,8 @@ TREE = (ROOT, ROOT, 0, 1, 2)
 @pytest.mark.parametrize("pending", [0, 1, 4])
 def test_each_token_sees_its_own_past(cached: int, pending: int) -> None:
     draw = random.Random(cached + pending)
-    for size in range(9):
-        parents = tuple(draw.randrange(-1, node) for node in range(size))
+    for size, is_chain in itertools.product(range(9), (True, False)):
+        parents = tuple(node - 1 if is_chain else draw.randrange(-1, node) for node in range(size))
         draft = Draft((0,) * size, parents, (None,) * size)
         tree = tree_mask(parents, pending=pending, cached=cached)
         text = cached + pending
@@ -47,13 +48,6 @@ def test_a_tree_may_be_read_in_parts() -> None:
             part = tree_mask(parents, cached=5, first=first)
             assert torch.equal(part.sees, whole.sees[first:])
             assert torch.equal(part.positions, whole.positions[first:])
-
-
-def test_a_chain_sees_everything_up_to_itself() -> None:
-    assert causal(2, 4).int().tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
-    tree = tree_mask([-1, 0, 1], pending=2, cached=4)
-    assert torch.equal(tree.sees, causal(5, 9))
-    assert tree.positions.tolist() == [4, 5, 6, 7, 8]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
