@@ -62,12 +62,6 @@ def opened(drafter: Drafter) -> Drafter:
         return of_text
 
 
-def opened_rule(verifier: Verifier) -> Verifier:
-    """Returns the rule of one text; raises `PluginError` if that is none."""
-    with calling("verifier", verifier):
-        return returned(verifier.open(), Verifier)
-
-
 def call_drafter(
     drafter: Drafter, pairs: Sequence[tuple[Context, Pen]], timeout: float | None = None
 ) -> None:
@@ -113,12 +107,6 @@ def depth_of(policy: Policy, gamma: int) -> int:
 def goes_on(policy: Policy, draft: Draft) -> bool:
     with calling("policy", policy):
         return bool(policy.more(draft))
-
-
-def begun(constraint: Constraint, target: Target, ids: Sequence[int]) -> Constraint:
-    """Returns the constraint of one text; raises `PluginError` if that is none."""
-    with calling("constraint", constraint):
-        return returned(constraint.begin(target, ids), Constraint)
 
 
 def ends(constraint: Constraint, ids: Sequence[int]) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal, final
 
 from outrider.base.bounds import Count, Seconds
-from outrider.base.calling import calling
+from outrider.base.calling import calling, returned
 from outrider.base.errors import require
 from outrider.base.expectations import AtLeast
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
@@ -17,7 +17,7 @@ from outrider.contract.prompt import check_ids
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
-from outrider.decoding.calls import begun, opened, opened_rule
+from outrider.decoding.calls import opened
 from outrider.decoding.clock import has_timer
 from outrider.decoding.kinds import refuse_lossy, require_kind
 from outrider.decoding.text_stream import TextStream
@@ -130,7 +130,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     if run.lossy == "refuse":
         refuse_lossy(policy=policy)
     with calling("verifier", run.verifier):
-        is_coupled = run.verifier.coupled
+        is_coupled, rule = run.verifier.coupled, returned(run.verifier.open(), Verifier)
     with calling("drafter", drafter):
         earlier = drafter.remembered
     with calling("chance", chance):
@@ -147,11 +147,12 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     asked = None
     if constraint is not None:
         require_kind("constraint", constraint, Constraint)
-        asked = begun(constraint, run.target, ids)
+        with calling("constraint", constraint):
+            asked = returned(constraint.begin(run.target, ids), Constraint)
     return ActiveText(
         session=session,
         drafter=opened(drafter),
-        verifier=opened_rule(run.verifier),
+        verifier=rule,
         policy=policy,
         drafter_chance=drafter_chance,
         chance=chance,

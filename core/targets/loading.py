@@ -82,7 +82,7 @@ def load(
             # Onto the device at once, where transformers can: that takes accelerate.
             if spread is None and is_accelerate_available():
                 options = {"device_map": {"": torch_device}} | options
-            model, tokenizer, report = _from_pretrained(name, dtype, spread, options, stored_as)
+            model, tokenizer = _from_pretrained(name, dtype, spread, options, stored_as)
             if spread is None and "device_map" not in options:
                 model = model.to(torch_device)
     except OutriderError:
@@ -91,12 +91,6 @@ def load(
         asked = _asked_in(folder, error) if isinstance(error, KeyError) else None
         line = asked or f"{type(error).__name__}: {message_of(error)}"
         raise TargetError(f"model={name!r} can't be loaded: {line}") from error
-    for fault in ("missing_keys", "mismatched_keys"):
-        if names := sorted(map(str, report[fault])):
-            raise TargetError(
-                f"model={name!r}: {len(names)} {fault.replace('_', ' ')} in its weights,"
-                f" such as {names[0]}"
-            )
     return model.eval(), tokenizer
 
 
@@ -126,14 +120,14 @@ def unpacked(model: Any, tokenizer: Any = None, field: str = "target.model") -> 
 
 def _from_pretrained(
     name: str, dtype: str, spread: Engine | None, options: dict[str, Any], stored_as: str = ""
-) -> tuple[Any, Any, Any]:
-    """Returns the model, the tokenizer, and what transformers reports of the weights."""
+) -> tuple[Any, Any]:
+    """Returns the model and the tokenizer; raises `TargetError` for weights that do not fit."""
     from transformers import AutoConfig, AutoTokenizer
 
     folder, trust = Path(name), {TRUST: bool(options.get(TRUST))}
     check_files(folder)
     if stored_as:
-        return *load_stored(folder, stored_as), {"missing_keys": (), "mismatched_keys": ()}
+        return load_stored(folder, stored_as)
     if trust[TRUST]:
         line = f"{name}: code that comes with it may run ({TRUST}=true)"
         remarks().print(plain(line), soft_wrap=True)
@@ -143,11 +137,11 @@ def _from_pretrained(
         remarks().print(plain(line), soft_wrap=True)
     if is_adapter(folder):
         base = base_of(folder)
-        model, tokenizer, report = _from_pretrained(base, dtype, spread, options)
+        model, tokenizer = _from_pretrained(base, dtype, spread, options)
         remarks().print(plain(f"{name} is an adapter, added to {base}"), soft_wrap=True)
         is_own = (folder / "tokenizer_config.json").is_file()
         tokenizer = read_pretrained(AutoTokenizer, name, **trust) if is_own else tokenizer
-        return adapted(model, folder, len(tokenizer) * is_own), tokenizer, report
+        return adapted(model, folder, len(tokenizer) * is_own), tokenizer
     read_ahead(weight_files(name))
     config = read_pretrained(AutoConfig, name, **trust)
     auto_model = _auto_model(config, **trust)
@@ -158,7 +152,13 @@ def _from_pretrained(
         options = options | spread.load_options(config)
     options = options | {"output_loading_info": True, "ignore_mismatched_sizes": True}
     model, report = read_pretrained(auto_model, name, dtype=dtype, **options)
-    return model, read_pretrained(AutoTokenizer, name, **trust), report
+    for fault in ("missing_keys", "mismatched_keys"):
+        if names := sorted(map(str, report[fault])):
+            raise TargetError(
+                f"model={name!r}: {len(names)} {fault.replace('_', ' ')} in its weights,"
+                f" such as {names[0]}"
+            )
+    return model, read_pretrained(AutoTokenizer, name, **trust)
 
 
 def _asked_in(folder: Path, error: KeyError) -> str | None:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy.stats import binom
 from torch import Tensor
 
 from outrider import Chance, SampledChance
+from outrider.contract.chance import token_at, winner
 from outrider.testing.enumerated import EnumeratedChance
 
 
@@ -76,59 +76,6 @@ def test_a_coin_is_true_on_just_its_share_of_the_numbers() -> None:
     assert chance.coins(torch.tensor([0.0, 1e-12, 0.25, 0.25])) == [False, True, False, True]
 
 
-def check_frequencies(happened: Tensor, probability: float) -> None:
-    """Asserts that events are as frequent as they should be, by an exact binomial interval.
-
-    A right generator falls outside of it once in a billion times; the seed is fixed.
-    """
-    low, high = binom.interval(1 - 1e-9, happened.numel(), probability)
-    assert low <= int(happened.sum()) <= high, (happened.double().mean(), probability)
-
-
-def test_coins_have_their_probabilities_in_order_and_independently() -> None:
-    rates = torch.tensor([0.1, 0.6, 0.3, 0.9])
-    chance = SampledChance.seeded(5)
-    coins = torch.tensor([chance.coins(rates) for _ in range(20_000)])
-    for i, rate in enumerate(rates.tolist()):
-        check_frequencies(coins[:, i], rate)
-        for j, other in enumerate(rates.tolist()):
-            check_frequencies(coins[1:, i] & coins[:-1, j], rate * other)  # from call to call
-            if i < j:
-                check_frequencies(coins[:, i] & coins[:, j], rate * other)  # within a call
-
-
-def test_tokens_have_their_probabilities_independently() -> None:
-    probs = torch.tensor([0.5, 0.0, 0.3, 0.2])
-    chance = SampledChance.seeded(6)
-    outcomes = []
-    for _ in range(20_000):
-        outcomes.append((chance.categorical(probs), chance.coins(torch.tensor([0.3]))[0]))
-    tokens, coins = torch.tensor(outcomes).unbind(-1)
-    for i, p in enumerate(probs.tolist()):
-        check_frequencies(tokens == i, p)
-        check_frequencies((tokens == i) & (coins == 1), p * 0.3)
-        check_frequencies((tokens[:-1] == i) & (coins[1:] == 1), p * 0.3)
-        for j, q in enumerate(probs.tolist()):
-            check_frequencies((tokens[:-1] == i) & (tokens[1:] == j), p * q)
-
-
-@pytest.mark.parametrize(
-    "decide",
-    [
-        lambda chance, p: (chance.race(p, 3), chance.race(p, 4)),
-        lambda chance, p: (chance.categorical(p), chance.named("part").categorical(p)),
-    ],
-    ids=["positions", "parts"],
-)
-def test_positions_and_parts_have_numbers_of_their_own(decide: Any) -> None:
-    probs = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
-    chances = (SampledChance.seeded(1, text).named("target") for text in range(2000))
-    first, second = torch.tensor([decide(chance, probs) for chance in chances]).unbind(-1)
-    for i, p in enumerate(probs.tolist()):
-        for j, q in enumerate(probs.tolist()):
-            check_frequencies((first == i) & (second == j), p * q)
-
-
 def test_a_large_vocabulary_is_cut_where_exact_sums_say() -> None:
     """Sums in float32 would move the bounds by more than a token's own probability."""
     size = 50_000
@@ -144,15 +91,26 @@ def test_a_large_vocabulary_is_cut_where_exact_sums_say() -> None:
     assert drawn_with([u + margin for u in bounds], probs) == list(tokens)
 
 
-def test_the_generators_are_those_of_the_written_scheme() -> None:
+def written_scheme(*parts: bytes) -> np.random.Generator:
     """docs/measures.md: SHA-256 from the seed down to the generator, and numpy's Philox."""
     key = hashlib.sha256(b"outrider/7/2").digest()
-    for part in (b"target", b"coins"):
+    for part in parts:
         key = hashlib.sha256(key + part).digest()
-    philox = np.random.Philox(key=int.from_bytes(key[:16], "little"))
-    uniforms = np.random.Generator(philox).random(50).tolist()
-    coins = SampledChance.seeded(7, 2).named("target").coins(torch.full((50,), 0.4))
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "little")))
+
+
+@pytest.mark.parametrize("part", [b"target", b"drafter"])
+def test_the_generators_are_those_of_the_written_scheme(part: bytes) -> None:
+    """So the numbers of parts, of coins, of tokens and of positions are independent."""
+    chance, probs = SampledChance.seeded(7, 2).named(part.decode()), torch.tensor([0.5, 0, 0.3])
+    uniforms = written_scheme(part, b"coins").random(50).tolist()
+    coins = [coin for n in (1, 29, 20) for coin in chance.coins(torch.full((n,), 0.4))]
     assert coins == [u < 0.4 for u in uniforms]
+    uniforms = written_scheme(part, b"tokens").random(50).tolist()
+    assert [chance.categorical(probs) for _ in uniforms] == [token_at(probs, u) for u in uniforms]
+    for position in range(50):
+        times = written_scheme(part, f"race/{position}".encode()).standard_exponential(3)
+        assert chance.race(probs, position) == winner(probs, torch.from_numpy(times))
 
 
 def test_no_text_changes_with_a_release() -> None:

@@ -1,7 +1,6 @@
 """The loop: what is emitted, counted and refused, at every kind of ending."""
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -48,11 +47,7 @@ def run(drafter: Drafter, target: Target = TARGET, **options: Any) -> list[Round
     return list(decode(target, drafter, Token(), PROMPT, **({"max_new_tokens": 12} | options)))
 
 
-def tokens(rounds: Sequence[Round]) -> list[int]:
-    return list(itertools.chain.from_iterable(round.tokens for round in rounds))
-
-
-GREEDY = tokens(run(NoDraft()))
+GREEDY = tokens_of(run(NoDraft()))
 
 
 def test_the_last_draft_leaves_room_for_the_targets_token(scripted: Any) -> None:
@@ -67,13 +62,13 @@ def test_a_token_past_eos_is_never_emitted(scripted: Any, monkeypatch: Any) -> N
     monkeypatch.setattr(TARGET, "eos", frozenset({GREEDY[end]}))
     for gamma in (1, 2, 3, 11):
         rounds = run(scripted([*PROMPT, *GREEDY]), gamma=gamma)
-        assert tokens(rounds) == GREEDY[: end + 1]
+        assert tokens_of(rounds) == GREEDY[: end + 1]
         assert rounds[-1].stop == "eos"
 
 
 def test_a_stop_string_inside_an_accepted_block(llama: Any, words: Any, scripted: Any) -> None:
     target = TransformersTarget(llama(seed=1, eos_token_id=None), words)
-    text = tokens(run(NoDraft(), target, max_new_tokens=20))
+    text = tokens_of(run(NoDraft(), target, max_new_tokens=20))
     stop = " ".join(words.decode(text, skip_special_tokens=True).split()[3:5])
     for gamma in (1, 4, 15):
         rounds = run(
@@ -82,14 +77,14 @@ def test_a_stop_string_inside_an_accepted_block(llama: Any, words: Any, scripted
         shown = "".join(round.text for round in rounds)
         assert shown.endswith(stop)
         assert shown.count(stop) == 1
-        assert tokens(rounds) == text[: len(tokens(rounds))]
+        assert tokens_of(rounds) == text[: len(tokens_of(rounds))]
         assert rounds[-1].stop == "stop_string"
 
 
 def test_the_context_window_ends_the_text(scripted: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(TARGET, "max_length", 8)
     rounds = run(scripted([*PROMPT, *GREEDY]), gamma=4)
-    assert tokens(rounds) == GREEDY[:6]
+    assert tokens_of(rounds) == GREEDY[:6]
     assert rounds[-1].stop == "max_length"
 
 
@@ -291,5 +286,5 @@ def test_a_lossy_rule_sees_the_text_before_each_draft() -> None:
             return Verdict((), int(scores.logits[0].argmax()))
 
     rounds = list(decode(TARGET, NoDraft(), Sees(), PROMPT, max_new_tokens=3))
-    text = [*PROMPT, *tokens(rounds)]
+    text = [*PROMPT, *tokens_of(rounds)]
     assert seen == [text[:2], text[:3], text[:4]]

@@ -177,7 +177,7 @@ def test_a_model_is_loaded_onto_the_device_that_torch_names(
 
     def loaded(name: str, dtype: str, spread: Any, options: Any, stored_as: str) -> Any:
         asked.append((dtype, options["device_map"]))
-        return torch.nn.Module(), None, {"missing_keys": [], "mismatched_keys": []}
+        return torch.nn.Module(), None
 
     there = None if found is None else torch.device(found)
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **_: there)

@@ -213,7 +213,9 @@ def llama4_tuned() -> Any:
         (llama4_tuned, "its attention's temperature"),
     ],
 )
-def test_what_no_mask_carries_leaves_chains_one_by_one(make: Any, reason: str) -> None:
+def test_positions_and_windows_that_no_mask_carries_leave_chains_one_by_one(
+    make: Any, reason: str
+) -> None:
     target = TransformersTarget(make())
     assert f"{type(target.model).__name__} takes only chains, since {reason}" in target.no_trees
     texts = [written(target.model, prompt, max_new_tokens=20) for prompt in PROMPTS]
