@@ -2,14 +2,11 @@
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from outrider import Chance, SampledChance
 from outrider.contract.chance import token_at, winner
@@ -51,28 +48,9 @@ def test_a_play_that_remembers_is_found_out() -> None:
         list(EnumeratedChance.outcomes(play))
 
 
-class Uniforms:
-    """A generator of numbers that are known beforehand, one after another."""
-
-    def __init__(self, numbers: Iterable[float]) -> None:
-        self._numbers = iter(numbers)
-
-    def random(self, size: int | None = None) -> Any:
-        if size is None:
-            return next(self._numbers)
-        return np.array([next(self._numbers) for _ in range(size)])
-
-
-def drawn_with(uniforms: Sequence[float], probs: Tensor) -> list[int]:
-    """Returns the token that each uniform number draws."""
-    chance = SampledChance.seeded(0)
-    chance._tokens = Uniforms(uniforms)  # type: ignore[assignment]
-    return [chance.categorical(probs) for _ in uniforms]
-
-
 def test_a_coin_is_true_on_just_its_share_of_the_numbers() -> None:
     chance = SampledChance.seeded(0)
-    chance._coins = Uniforms([0.0, 0.0, 0.25, 0.25 - 2**-53])  # type: ignore[assignment]
+    chance._tossed.extend([0.0, 0.0, 0.25, 0.25 - 2**-53])
     assert chance.coins(torch.tensor([0.0, 1e-12, 0.25, 0.25])) == [False, True, False, True]
 
 
@@ -87,8 +65,8 @@ def test_a_large_vocabulary_is_cut_where_exact_sums_say() -> None:
     bounds = [float(sums[token] / sums[-1]) for token in tokens]
     margin = 1e-11
     assert all(float(probs[token - 1 : token + 1].min()) > margin * sums[-1] for token in tokens)
-    assert drawn_with([u - margin for u in bounds], probs) == [token - 1 for token in tokens]
-    assert drawn_with([u + margin for u in bounds], probs) == list(tokens)
+    assert [token_at(probs, u - margin) for u in bounds] == [token - 1 for token in tokens]
+    assert [token_at(probs, u + margin) for u in bounds] == list(tokens)
 
 
 def written_scheme(*parts: bytes) -> np.random.Generator:
