@@ -62,6 +62,12 @@ def opened(drafter: Drafter) -> Drafter:
         return of_text
 
 
+def opened_rule(verifier: Verifier) -> Verifier:
+    """Returns the rule of one text; raises `PluginError` if that is none."""
+    with calling("verifier", verifier):
+        return returned(verifier.open(), Verifier)
+
+
 def call_drafter(
     drafter: Drafter, pairs: Sequence[tuple[Context, Pen]], timeout: float | None = None
 ) -> None:

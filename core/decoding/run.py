@@ -17,7 +17,7 @@ from outrider.contract.prompt import check_ids
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
-from outrider.decoding.calls import opened
+from outrider.decoding.calls import opened, opened_rule
 from outrider.decoding.clock import has_timer
 from outrider.decoding.kinds import refuse_lossy, require_kind
 from outrider.decoding.text_stream import TextStream
@@ -130,7 +130,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     if run.lossy == "refuse":
         refuse_lossy(policy=policy)
     with calling("verifier", run.verifier):
-        is_coupled, rule = run.verifier.coupled, returned(run.verifier.open(), Verifier)
+        is_coupled = run.verifier.coupled
     with calling("drafter", drafter):
         earlier = drafter.remembered
     with calling("chance", chance):
@@ -152,7 +152,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     return ActiveText(
         session=session,
         drafter=opened(drafter),
-        verifier=rule,
+        verifier=opened_rule(run.verifier),
         policy=policy,
         drafter_chance=drafter_chance,
         chance=chance,
