@@ -115,7 +115,7 @@ def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
     stop = None
     while stop is None:
         with computing(run.target):
-            proposal = propose(run, text)
+            (proposal,) = propose(run, [text], text.drafter)
             lap = Lap()
             logits, verdict = score(run, text, proposal)
             round = finish(run, text, proposal, logits, lap.end(), decided=verdict)

@@ -10,6 +10,7 @@ from outrider.contract.chance import Noise
 from outrider.contract.constraint import Guide, constrained
 from outrider.contract.context import Context, Features
 from outrider.contract.draft import ROOT, Draft, Logits, Verdict, origins_of
+from outrider.contract.drafter import Drafter
 from outrider.contract.judge import Judge
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
@@ -53,22 +54,29 @@ class Proposal:
         return self.draft.joined(self.probes) if self.probes else self.draft
 
 
-def propose(run: Run, text: ActiveText, texts: int = 1) -> Proposal:
-    """Has the drafter write a draft after the text so far.
+def propose(
+    run: Run, texts: Sequence[ActiveText], drafter: Drafter, together: int = 1
+) -> list[Proposal]:
+    """Has a drafter write a draft after each text so far; the time is divided.
 
-    texts: how many texts are to be scored together.
+    together: how many texts are to be scored together.
 
     Raises `DrafterError` if the drafter failed, or wrote a draft of another kind than it declares.
     """
-    began, context, sheet = now(), text.context, blank_sheet(run, text, texts)
-    call_drafter(text.drafter, [(context, Pen(sheet))], run.draft_timeout)
-    return proposal(text, context, sheet, now() - began)
+    began, count = now(), len(texts)
+    contexts = [text.context for text in texts]
+    sheets = [_blank_sheet(run, text, together) for text in texts]
+    limit = None if run.draft_timeout is None else count * run.draft_timeout
+    call_drafter(drafter, [*zip(contexts, map(Pen, sheets), strict=True)], limit)
+    seconds = (now() - began) / count
+    parts = zip(texts, contexts, sheets, strict=True)
+    return [_proposal(*each, seconds) for each in parts]
 
 
-def blank_sheet(run: Run, text: ActiveText, texts: int) -> Sheet:
-    """Returns what the next draft of a text is written on; `propose` says what `texts` is."""
+def _blank_sheet(run: Run, text: ActiveText, together: int) -> Sheet:
+    """Returns what the next draft of a text is written on; `propose` says what `together` is."""
     with calling("policy", text.policy):
-        text.policy.notice(len(text.ids), texts)
+        text.policy.notice(len(text.ids), together)
     # The target adds a token to whatever is accepted, so the draft leaves room for one.
     depth = min(depth_of(text.policy, run.gamma), text.limit - len(text.ids) - 1)
 
@@ -95,7 +103,7 @@ def blank_sheet(run: Run, text: ActiveText, texts: int) -> Sheet:
     )
 
 
-def proposal(text: ActiveText, context: Context, sheet: Sheet, seconds: float) -> Proposal:
+def _proposal(text: ActiveText, context: Context, sheet: Sheet, seconds: float) -> Proposal:
     """Returns what a drafter has written on a sheet; raises `DrafterError` as `propose` does."""
     with calling("drafter", text.drafter):
         draft, probes = sheet.finish(), sheet.probes()

@@ -52,7 +52,7 @@ def begun(drafter: Drafter, constraint: Any = None, **options: Any) -> tuple[Run
 
 
 def scored(run: Run, text: ActiveText) -> tuple[Proposal, torch.Tensor]:
-    proposal = propose(run, text)
+    (proposal,) = propose(run, [text], text.drafter)
     return proposal, text.session.score(proposal.to_score)
 
 

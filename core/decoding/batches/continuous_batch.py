@@ -6,21 +6,12 @@ from typing import final
 
 from outrider.base.calling import calling, returned
 from outrider.contract.drafter import Drafter
-from outrider.contract.pen import Pen
 from outrider.contract.round import Round
 from outrider.contract.target import Scored, Session
 from outrider.decoding.batches.batch_target import batched
-from outrider.decoding.calls import call_drafter, computing
+from outrider.decoding.calls import computing
 from outrider.decoding.clock import Lap, now
-from outrider.decoding.rounds import (
-    Proposal,
-    blank_sheet,
-    finish,
-    judge_of,
-    proposal,
-    propose,
-    remember,
-)
+from outrider.decoding.rounds import Proposal, finish, judge_of, propose, remember
 from outrider.decoding.run import ActiveText, Run
 
 READ = 256
@@ -114,26 +105,17 @@ class Batch:
             remember(text for _, text in sorted(self._ended.items()))
 
     def _propose(self) -> dict[int, Proposal]:
-        """Returns each text's proposal, as `propose` does; time that they share is divided."""
-        run, texts, count = self._run, self._writing, len(self._writing)
-        own = next(iter(texts.values())).drafter
+        """Returns each text's proposal."""
+        texts = list(self._writing.values())
+        count, own = len(texts), texts[0].drafter
         if self._drafter is None and count > 1:
             with calling("drafter", own):
                 self._drafter = own.open_together()
-        if self._drafter is None:
-            return {index: propose(run, text, count) for index, text in texts.items()}
-        began = now()
-        contexts = {index: text.context for index, text in texts.items()}
-        sheets = {index: blank_sheet(run, text, count) for index, text in texts.items()}
-        limit = None if run.draft_timeout is None else count * run.draft_timeout
-        call_drafter(
-            self._drafter, [(contexts[index], Pen(sheets[index])) for index in texts], limit
-        )
-        seconds = (now() - began) / count
-        return {
-            index: proposal(text, contexts[index], sheets[index], seconds)
-            for index, text in texts.items()
-        }
+        if self._drafter is not None:
+            proposals = propose(self._run, texts, self._drafter, count)
+        else:
+            proposals = [propose(self._run, [it], it.drafter, count)[0] for it in texts]
+        return dict(zip(self._writing, proposals, strict=True))
 
     def _score(self, proposals: Mapping[int, Proposal]) -> Iterator[tuple[int, Scored, float]]:
         """Yields each text's index, its scores and its seconds, after one pass over all drafts.
