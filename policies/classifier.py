@@ -15,8 +15,7 @@ from outrider.base.errors import ConfigError, message_of
 from outrider.base.folders import replacing
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
-from outrider.contract.policy import Policy
-from outrider.policies.nodes import NodeValues, some_branch_holds
+from outrider.policies.nodes import NodePolicy
 
 FORMAT = "outrider-classifier-1"
 FEATURES = 6
@@ -26,7 +25,7 @@ MIN_LOG_PROB = -30.0
 
 
 @final
-class Classifier(Policy):
+class Classifier(NodePolicy):
     """Stops after a token that is too likely to be rejected (DISCO, 2405.04304, Section 3).
 
     The token itself stays in the draft, since it was drawn. A token that was written, not drawn,
@@ -41,16 +40,12 @@ class Classifier(Policy):
 
     @checked("policy")
     def __init__(self, path: ExistingFile, threshold: Share = 0.4) -> None:
+        super().__init__(self._foresee)
         self._weights = load_weights(path)
         self._threshold = threshold
-        self._foreseen = NodeValues(self._foresee)
 
-    def depth(self, gamma: int) -> int:
-        return gamma
-
-    def more(self, draft: Draft) -> bool:
-        foreseen = self._foreseen.of(draft)
-        return some_branch_holds(draft, lambda node: foreseen[node] >= self._threshold)
+    def is_good(self, value: float) -> bool:
+        return value >= self._threshold
 
     def _foresee(self, draft: Draft, node: int) -> float:
         of_token = features(draft, node)

@@ -5,9 +5,9 @@ from typing import ClassVar, final
 from outrider.base.bounds import Share, checked
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
-from outrider.contract.policy import Policy, PolicyExample
+from outrider.contract.policy import PolicyExample
 from outrider.contract.round import Round
-from outrider.policies.nodes import NodeValues, some_branch_holds, tested_nodes
+from outrider.policies.nodes import NodePolicy, tested_nodes
 from outrider.policies.saved_state import SavedState
 
 WINDOW = 1000
@@ -15,7 +15,7 @@ WINDOW = 1000
 
 
 @final
-class Confidence(Policy):
+class Confidence(NodePolicy):
     """Stops after a token that had a probability below `threshold`.
 
     This is the rule of transformers' assisted generation. The token itself stays in the draft,
@@ -56,28 +56,22 @@ class Confidence(Policy):
     def __init__(
         self, threshold: Share = 0.4, refit: bool = False, state: str | None = None
     ) -> None:
+        super().__init__(own_probability)
         self._memory = SavedState(self, state, threshold=threshold, _seen=[])
         self._refit = refit
-        self._probabilities = NodeValues(own_probability)
 
     @property
     def learns(self) -> bool:
         return self._refit
 
-    def depth(self, gamma: int) -> int:
-        return gamma
-
-    def more(self, draft: Draft) -> bool:
-        probabilities = self._probabilities.of(draft)
-        return some_branch_holds(
-            draft, lambda node: probabilities[node] is None or probabilities[node] >= self.threshold
-        )
+    def is_good(self, value: float | None) -> bool:
+        return value is None or value >= self.threshold
 
     def observe(self, round: Round) -> None:
         if not self._refit:
             return
         for node, accepted in tested_nodes(round):
-            probability = self._probabilities.values[node]
+            probability = self._nodes.values[node]
             if probability is not None:
                 self._seen.append((probability, accepted))
         self._seen = self._seen[-WINDOW:]

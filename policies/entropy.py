@@ -8,13 +8,13 @@ import torch
 from outrider.base.bounds import NonNegative, Share, checked
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
-from outrider.contract.policy import Policy, PolicyExample
+from outrider.contract.policy import PolicyExample
 from outrider.contract.round import Round
-from outrider.policies.nodes import NodeValues, some_branch_holds
+from outrider.policies.nodes import NodePolicy
 
 
 @final
-class Entropy(Policy):
+class Entropy(NodePolicy):
     """Stops after a token whose distribution has too high an entropy.
 
     AdaEDL (2410.18351) bounds the acceptance from below by 1 - sqrt(scale H(q)), H in nats, and
@@ -48,11 +48,11 @@ class Entropy(Policy):
         target: Share | None = 0.9,
         step: NonNegative = 0.01,
     ) -> None:
+        super().__init__(entropy)
         self._scale = scale
         self._start = limit
         self._target = target
         self._step = step
-        self._entropies = NodeValues(entropy)
         self.reset()
 
     @property
@@ -63,14 +63,8 @@ class Entropy(Policy):
         self.limit: float = self._start
         self._rate: float | None = None
 
-    def depth(self, gamma: int) -> int:
-        return gamma
-
-    def more(self, draft: Draft) -> bool:
-        entropies = self._entropies.of(draft)
-        return some_branch_holds(
-            draft, lambda node: math.sqrt(self._scale * entropies[node]) <= self.limit
-        )
+    def is_good(self, value: float) -> bool:
+        return math.sqrt(self._scale * value) <= self.limit
 
     def observe(self, round: Round) -> None:
         if self._target is None or not round.tested:

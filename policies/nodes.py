@@ -1,9 +1,11 @@
-"""Helpers for policies that judge a draft node by node."""
+"""Policies that judge a draft node by node."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, final
 
 from outrider.contract.draft import ROOT, Draft
+from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 
 
@@ -32,19 +34,30 @@ class NodeValues:
         return self.values
 
 
-def some_branch_holds(draft: Draft, holds: Callable[[int], bool]) -> bool:
-    """Returns whether some leaf and all nodes above it are good.
+class NodePolicy(Policy):
+    """Drafts to the full depth while some leaf and all nodes above it are good.
 
     In a chain, every node has to be good. In a tree, one good branch is enough to continue, since a
     draft can only stop as a whole.
 
-    holds: whether a node is good.
+    value_of: maps a draft and a node to what the node is judged by.
     """
-    alive: list[bool] = []
-    for node, parent in enumerate(draft.parents):
-        alive.append((parent == ROOT or alive[parent]) and holds(node))
-    inner = set(draft.parents)
-    return any(alive[node] for node in range(len(draft)) if node not in inner)
+
+    def __init__(self, value_of: Callable[[Draft, int], Any]) -> None:
+        self._nodes = NodeValues(value_of)
+
+    @abstractmethod
+    def is_good(self, value: Any) -> bool:
+        """Returns whether a node is good, by its value."""
+
+    def depth(self, gamma: int) -> int:
+        return gamma
+
+    def more(self, draft: Draft) -> bool:
+        alive: list[bool] = []
+        for value, parent in zip(self._nodes.of(draft), draft.parents, strict=True):
+            alive.append((parent == ROOT or alive[parent]) and self.is_good(value))
+        return any(alive[leaf] for leaf in {*range(len(draft))} - {*draft.parents})
 
 
 def tested_nodes(round: Round) -> Iterator[tuple[int, bool]]:

@@ -1,9 +1,10 @@
 """N-gram counts, of a corpus or of the running text, and the distribution they give."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Counts(Protocol):
+class Counts(ABC):
     """Which tokens followed each context of up to order - 1 tokens, and how often."""
 
     vocab_size: int
@@ -28,7 +29,11 @@ class Counts(Protocol):
     @property
     def base(self) -> Floats:
         """Returns the log-probabilities [vocab] of a token without any context."""
+        uniform = np.full(self.vocab_size, -np.log(self.vocab_size))
+        tokens, seen = self.continuations(())
+        return blend(uniform, tokens, seen) if len(tokens) else uniform
 
+    @abstractmethod
     def continuations(self, context: Sequence[int]) -> tuple[Ints, Ints]:
         """Returns the tokens that followed `context`, and the count of each."""
 
@@ -49,13 +54,6 @@ def log_distribution(counts: Counts, history: Sequence[int]) -> Floats:
     return logs
 
 
-def without_context(counts: Counts) -> Floats:
-    """Returns the log-probabilities [vocab] of a token without any context."""
-    uniform = np.full(counts.vocab_size, -np.log(counts.vocab_size))
-    tokens, seen = counts.continuations(())
-    return blend(uniform, tokens, seen) if len(tokens) else uniform
-
-
 def blend(lower: Floats, tokens: Ints, seen: Ints) -> Floats:
     """Returns the log-probabilities [vocab] after one step of the back-off.
 
@@ -71,7 +69,7 @@ def blend(lower: Floats, tokens: Ints, seen: Ints) -> Floats:
 
 
 @final
-class NGramTable:
+class NGramTable(Counts):
     """The counts of all n-grams up to `order` in a corpus; made by `fit` or `load`.
 
     Level m holds a sorted key for each m-gram: the index of its first m - 1 tokens at level m - 1,
@@ -108,7 +106,7 @@ class NGramTable:
 
     @cached_property
     def base(self) -> Floats:
-        return without_context(self)
+        return super().base
 
     def continuations(self, context: Sequence[int]) -> tuple[Ints, Ints]:
         row = 0
@@ -149,7 +147,7 @@ class NGramTable:
 
 
 @final
-class RunningCounts:
+class RunningCounts(Counts):
     """The counts of all n-grams up to `order` in a text that grows and may be cut back."""
 
     def __init__(self, vocab_size: int, order: int) -> None:
@@ -180,10 +178,6 @@ class RunningCounts:
             following[token] = following.get(token, 0) + change
             if not following[token]:
                 del following[token]
-
-    @property
-    def base(self) -> Floats:
-        return without_context(self)
 
     def continuations(self, context: Sequence[int]) -> tuple[Ints, Ints]:
         following = self._following.get(tuple(context), {})
