@@ -8,7 +8,7 @@ import hashlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
-import re
+import runpy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +20,8 @@ from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator
 
 ROOT = Path(__file__).parents[1]
-RULE_FILES = dict(re.findall(r'"(\w+)": "(\w+):', (ROOT / "verifiers" / "plugin.py").read_text()))
+RULES = runpy.run_path(str(ROOT / "verifiers" / "plugin.py"))
+RULE_FILES = {name: RULES["MODULES"].get(name, name) for name in RULES["VERIFIERS"]}
 """By the name of a rule, the name of its file."""
 EXCHANGED = {
     "Comparison": ("Lt_LtE", "LtE_Lt", "Gt_GtE", "GtE_Gt", "Eq_NotEq", "NotEq_Eq", "Is_IsNot"),

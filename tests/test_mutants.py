@@ -13,6 +13,7 @@ from mutation import ROOT, Finder, Mutant
 
 
 def test_every_mutant_differs_and_has_parts_and_tests_that_mirror_its_file() -> None:
+    assert {"token", "rejection"} <= set(mutants.RULE_FILES)
     some = mutants.wanted((), 100)
     assert len(some) >= 20 and len({mutant.operator for mutant in some}) >= 5
     for mutant in some:
