@@ -7,7 +7,7 @@ from dataclasses import fields
 from pkgutil import resolve_name
 from typing import Any
 
-from outrider.base.errors import is_int, require
+from outrider.base.errors import ConfigError, is_int, require
 from outrider.cli.usage import Parser
 from outrider.plugins.hookspecs import Command
 
@@ -38,7 +38,11 @@ def arranged(command: Command, arguments: Sequence[str]) -> list[str]:
 
     parents = [get_args_parser()]
     parser = Parser(prog=f"outrider {command.name}", parents=parents, add_help=False)
-    given = vars(parser.parse_intermixed_args(arguments))
+    found, others = parser.parse_known_intermixed_args(arguments)
+    if others:
+        hint = f"settings are written NAME=VALUE, and `{parser.prog} --help` lists them"
+        raise ConfigError(f"{others[0]}: no such flag; {hint}")
+    given = vars(found)
     words: list[str] = given.pop("overrides")
     require(given["config_path"] is None, "--config-path", given["config_path"], "--config-dir")
     given["config_dir"] = given["config_dir"] and os.path.expanduser(given["config_dir"])

@@ -82,7 +82,7 @@ def test_parts_may_be_null_where_they_are_by_default() -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--prompt", "hi"], "unrecognized arguments: --prompt; see outrider generate --help"),
+        (["--prompt", "hi"], "--prompt: no such flag; settings are written NAME=VALUE"),
         (["--config-path=mine"], "--config-path='mine': expected --config-dir"),
         (["gamma=3", "--cfg"], "argument --cfg/-c: expected one argument; see outrider generate"),
     ],
