@@ -240,6 +240,23 @@ def play_tree(
     return below
 
 
+def play_nodes(
+    programs: Programs | None,
+    program: Program,
+    given: Sequence[Tensor],
+    buffers: Sequence[Tensor] = (),
+    *,
+    key: Hashable,
+    grown: Callable[..., list[Tensor]],
+    shares: Tensor,
+) -> list[Tensor]:
+    """Does what a `Play` does, on the logits of a program; the arguments are its and theirs."""
+    run: Any = lambda own, *tensors: grown(*program(*tensors), own)
+    given = [wide(shares, given[0].device), *given]
+    outputs = programs.play(key, run, given, buffers) if programs else run(*given)
+    return [each.clone() for each in outputs]
+
+
 def _grown(
     levels: Sequence[Level],
     children: Callable[[Tensor, Sequence[Tensor]], Sequence[tuple[Tensor, Tensor | None]]],

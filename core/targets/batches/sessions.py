@@ -1,6 +1,6 @@
 """Sessions of one batch: the texts share a cache and their passes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import final
 
 import torch
@@ -76,13 +76,11 @@ class TogetherSession(Session):
             self._states[name].append(states[number])
         return count
 
-    def places(self, states: dict[int, Float[Tensor, "tokens width"]]) -> dict[Tensor, Tensor]:
-        """Adds the states of a pass: returns where each is to be copied."""
+    def places(self, states: dict[int, Float[Tensor, "tokens width"]]) -> Iterator[list[Tensor]]:
+        """Adds the states of a pass: yields where each is to be copied, and it."""
         self._is_scored = True
-        return {
-            self._states[name].place(states[number]): states[number]
-            for name, number in self.state_of.items()
-        }
+        for name, number in self.state_of.items():
+            yield [self._states[name].place(states[number]), states[number]]
 
 
 def new_batch(model: Model, sequences: int, capacity: int) -> BatchCache:
@@ -135,9 +133,10 @@ def judge_sessions(
         {number for session in sessions for number in session.state_of.values()},
         judges=judges,
     )
-    copied: dict[Tensor, Tensor] = {}
+    copied = list[list[Tensor]]()
     for session, result in zip(sessions, passes, strict=True):
-        copied |= session.places({number: states[0] for number, states in result.states.items()})
+        copied += session.places({number: states[0] for number, states in result.states.items()})
     if copied:
-        torch._foreach_copy_([*copied], [*copied.values()])  # one kernel for all texts
+        there, here = (list(part) for part in zip(*copied, strict=True))
+        torch._foreach_copy_(there, here)  # one kernel for all texts
     return [(it.logits[0], it.verdicts[0] if it.verdicts else None) for it in passes]

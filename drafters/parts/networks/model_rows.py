@@ -11,11 +11,10 @@ from torch import Tensor
 
 from outrider.base.pretrained import Model
 from outrider.contract.context import Context, Tokens
-from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen, draw_chains
-from outrider.contract.programs import at_once, play_chains, positions_fed
+from outrider.contract.programs import at_once, play_chains, play_nodes, positions_fed
 from outrider.drafters.parts.networks.cached_text import fit, known_ids, own_size
 from outrider.drafters.parts.networks.text_rows import continued
 from outrider.drafters.parts.trees.shapes import Shape
@@ -112,9 +111,9 @@ class ModelRows(Drafter):
             cache, numbers = self._arranged([context.tokens])
             self._cache, texts = None, dict.fromkeys(numbers, context.tokens)
             _, given, buffers, program = self._held(cache, texts, pen.gamma, nodes)
-            run = lambda own, fed: grown(*program(fed), own)
-            inputs = [wide(shares, given.device), given]
-            found = [each.clone() for each in programs.play(key, run, inputs, buffers)]
+            found = play_nodes(
+                programs, program, [given], buffers, key=key, grown=grown, shares=shares
+            )
             self._cache = cache
             return found
 

@@ -11,9 +11,15 @@ from jaxtyping import Int
 from torch import Tensor
 
 from outrider.contract.context import Context, Tokens
-from outrider.contract.devices import placed, wide
+from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
-from outrider.contract.programs import Programs, can_draw_ahead, play_chains, positions_fed
+from outrider.contract.programs import (
+    Programs,
+    can_draw_ahead,
+    play_chains,
+    play_nodes,
+    positions_fed,
+)
 from outrider.drafters.parts.networks.layer import Ids, States
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.growing_tensor import GrowingTensor
@@ -150,21 +156,20 @@ class TextRows(ABC):
         if (programs := self._programs) is None:
             return False
         features = [context.features[name] for name in self._network.reads]
-        device = features[0].device
 
         def play(key: Hashable, grown: Any, nodes: int, shares: Tensor) -> list[Tensor]:
-            self._arrange([context.tokens], device)
+            self._arrange([context.tokens], features[0].device)
             fed, texts = positions_fed(pen.gamma), {0: features}
             held, given, width = self._catch_up([context.tokens], texts, fed)
             width += max(nodes, self._room)
             buffers = self._cache.hold(width)
-            size = buffers[0].shape[-2] if buffers else width
+            recorder, size = (programs, buffers[0].shape[-2]) if buffers else (None, width)
             program = partial(self._program, pen.gamma, size)
-            run: Any = lambda own, *tensors: grown(*program(*tensors), own)
-            given = [wide(shares, device), *given]
-            outputs = programs.play(key, run, given, buffers) if buffers else run(*given)
+            found = play_nodes(
+                recorder, program, given, buffers, key=key, grown=grown, shares=shares
+            )
             self._texts = held
-            return [each.clone() for each in outputs]
+            return found
 
         return shape.play(pen, play)
 

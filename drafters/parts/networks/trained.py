@@ -13,10 +13,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from outrider.contract.context import Context, Tokens
-from outrider.contract.devices import placed, wide
+from outrider.contract.devices import placed
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.contract.programs import can_draw_ahead, play_chains
+from outrider.contract.programs import can_draw_ahead, play_chains, play_nodes
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
@@ -221,9 +221,8 @@ class StateDrafter(TrainedDrafter[Network]):
             return False
 
         def play(key: Hashable, grown: Any, _: int, shares: Tensor) -> list[Tensor]:
-            run = lambda own, *tensors: grown(*self._program(pen.gamma, *tensors), own)
-            given = [wide(shares, state.device), *self._given([state], [newest])]
-            return [each.clone() for each in programs.play(key, run, given)]
+            program, given = partial(self._program, pen.gamma), self._given([state], [newest])
+            return play_nodes(programs, program, given, key=key, grown=grown, shares=shares)
 
         return self._shape.play(pen, play)
 
