@@ -19,7 +19,7 @@ from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 from safetensors import SafetensorError
 
 from outrider.base.errors import ConfigError, message_of
-from outrider.base.terminal import plain, remarks
+from outrider.base.terminal import remark
 
 NO_SYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EROFS}
 """What a file system answers that can't be asked to write to the disk at once."""
@@ -186,7 +186,7 @@ def made_once(name: str, make: Callable[[Path], Path]) -> Path:
     if folder.is_dir():
         return folder
     folder = _writable(folder.parent) / folder.name
-    with claimed(folder, wait=lambda line: remarks().print(plain(line))):
+    with claimed(folder, wait=remark):
         if not folder.is_dir():
             scratch = folder.with_name(f".{folder.name}.new")
             shutil.rmtree(scratch, ignore_errors=True)  # of a process that was killed
@@ -195,7 +195,7 @@ def made_once(name: str, make: Callable[[Path], Path]) -> Path:
                 os.replace(make(scratch), folder)  # in one step: no process sees half of it
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
-            remarks().print(plain(f"kept in {folder}"), soft_wrap=True)
+            remark(f"kept in {folder}")
     return folder
 
 
@@ -215,7 +215,7 @@ def _temporary(folder: Path, reason: str) -> Path:
     temporary = Path(tempfile.mkdtemp(prefix="outrider-"))
     atexit.register(shutil.rmtree, temporary, ignore_errors=True)
     line = f"{folder} can't be written to ({reason}): nothing is kept for another run"
-    remarks().print(plain(f"{line}; XDG_CACHE_HOME names another cache"), soft_wrap=True)
+    remark(f"{line}; XDG_CACHE_HOME names another cache")
     return temporary
 
 

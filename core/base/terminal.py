@@ -150,6 +150,11 @@ def remarks(*, stderr: bool = True) -> Console:
     return Room(stderr=stderr, force_terminal=draws, force_jupyter=draws, highlight=False)
 
 
+def remark(line: object, style: str = "", *, stderr: bool = True) -> None:
+    """Prints a line verbatim where `remarks` go, however long it is."""
+    remarks(stderr=stderr).print(plain(line, style), soft_wrap=True)
+
+
 @contextmanager
 def flushed() -> Iterator[None]:
     """Has all of standard output written when the block ends, or a help in it exits."""

@@ -8,7 +8,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 
 from outrider.base.errors import require
-from outrider.base.terminal import plain, remarks
+from outrider.base.terminal import remark
 from outrider.cli.settings import Compare
 from outrider.data.prompts import Prompt
 from outrider.lab.measuring.laws import READINGS
@@ -43,8 +43,7 @@ def replayed(settings: Compare, reading: str = READINGS[0]) -> Compare:
     gamma = settings.gamma if "gamma" in words else given["gamma"]
     if "drafters" not in words:
         if left := ", ".join(name for name in run.drafters if name not in known):
-            line = f"not in the card, since they write trees or depend on earlier rounds: {left}"
-            remarks().print(plain(line), soft_wrap=True)
+            remark(f"not in the card, since they write trees or depend on earlier rounds: {left}")
         drafters = {name: {} for name in run.drafters if name in known}
     for name, own in drafters.items():
         if (source := _source(name, known)) is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.base.errors import ConfigError
-from outrider.base.terminal import plain, remarks
+from outrider.base.terminal import remark
 from outrider.lab.runs.report import Report, Reports
 from outrider.lab.runs.run import Run
 from outrider.plugins.config import build
@@ -38,7 +38,7 @@ def following(reports: Reports, folder: Path, settings: Mapping[str, Any]) -> It
     with reports.following(Run(folder, {"settings": settings}, ())):
         yield
     for path in reports.end({}, folder):
-        remarks(stderr=False).print(plain(path), soft_wrap=True)
+        remark(path, stderr=False)
 
 
 def _made(entry: Entry, later: str | None) -> Report | None:
@@ -48,7 +48,7 @@ def _made(entry: Entry, later: str | None) -> Report | None:
         entry.check_extra()
     except ConfigError as error:
         if later is not None:
-            remarks().print(plain(f"{error}{later}"), soft_wrap=True)
+            remark(f"{error}{later}")
         return None
     report: Report = entry.factory()
     return report

@@ -14,7 +14,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf, open_dict
 
 from outrider.base.errors import ConfigError, require
-from outrider.base.terminal import plain, remarks
+from outrider.base.terminal import remark
 from outrider.cli.arguments import SWEEP
 from outrider.plugins.config import build
 from outrider.plugins.hookspecs import Command
@@ -112,5 +112,4 @@ def say_what_only_sweeps_use(hydra: Any) -> None:
     given += [it for it in chosen if not it.endswith("=basic") and it not in given]
     given += ["hydra.sweeper.params"] if not given and hydra.sweeper.get("params") else []
     if given:
-        line = f"{', '.join(given)}: no such use in a single run, expected --multirun"
-        remarks().print(plain(line, "yellow"), soft_wrap=True)
+        remark(f"{', '.join(given)}: no such use in a single run, expected --multirun", "yellow")

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from outrider.base.bounds import Count, checked
 from outrider.base.contents import text_in
 from outrider.base.errors import ConfigError
-from outrider.base.terminal import plain, remarks
+from outrider.base.terminal import remark
 from outrider.data.conversations import replay_of
 from outrider.data.prompts import Prompt, is_encodable
 from outrider.data.records import IDS, form_of, text_beside, turns_of
@@ -56,8 +56,7 @@ def collect(
             prompts[prompt.id] = prompt
     if skipped:
         count = len(prompts) + len(skipped)
-        line = f"data.path={path!r}: {len(skipped)} of {count} records are skipped; {skipped[0]}"
-        remarks().print(plain(line), soft_wrap=True)
+        remark(f"data.path={path!r}: {len(skipped)} of {count} records are skipped; {skipped[0]}")
     if not prompts:
         raise ConfigError(f"data.path={path!r}: expected at least one prompt, there is none")
     return list(prompts.values())

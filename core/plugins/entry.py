@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 from outrider.base.calling import hints_of
 from outrider.base.errors import ConfigError, PluginError, described, nearest
-from outrider.base.terminal import plain, remarks
+from outrider.base.terminal import remark
 from outrider.plugins.hookspecs import Command
 from outrider.plugins.roles import ROLES
 
@@ -156,7 +156,7 @@ class Registry:
     def leave_out(self, fault: str) -> None:
         """Notes what is wrong with a plugin, and says so on stderr."""
         self.faults.append(fault)
-        remarks().print(plain(fault, "yellow"), soft_wrap=True)
+        remark(fault, "yellow")
 
     def add(self, entry: Entry) -> None:
         """Adds a part or a command.

@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from outrider.base.bounds import Name, values_of
 from outrider.base.calling import hints_of
 from outrider.base.errors import ConfigError, nearest, shown, similar
-from outrider.base.terminal import plain, remarks
+from outrider.base.terminal import remark
 from outrider.plugins.explaining import ADDED, GROUPS, explain_error, one_line
 from outrider.plugins.hookspecs import Command
 from outrider.plugins.options import composed, schema_of
@@ -102,8 +102,7 @@ def _remark_on_other_keys(settings: type, config: DictConfig) -> None:
             if key in ADDED:
                 expected = f"a file that begins with {GLOBAL!r}, and settings below it"
                 raise ConfigError(f"{key}={shown(config[key])}: expected {expected}")
-            line = f"{key}: no such setting, it changes nothing{similar(key, known)}"
-            remarks().print(plain(line, "yellow"), soft_wrap=True)
+            remark(f"{key}: no such setting, it changes nothing{similar(key, known)}", "yellow")
 
 
 def part_config(role: str, part: Any, arguments: Mapping[str, Any] | None = None) -> Any:

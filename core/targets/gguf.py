@@ -14,7 +14,7 @@ from typing import Any
 from outrider.base.errors import ConfigError
 from outrider.base.folders import made_once
 from outrider.base.pretrained import read_pretrained
-from outrider.base.terminal import plain, remarks
+from outrider.base.terminal import remark
 from outrider.base.waiting import steps, waiting
 from outrider.targets.weight_files import check_counts
 
@@ -51,7 +51,7 @@ def converted_once(weights: Path, how: str, write: Callable[[Path], None]) -> Pa
     digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
 
     def made(scratch: Path) -> Path:
-        remarks().print(plain(f"{weights.name}: converting it once"))
+        remark(f"{weights.name}: converting it once")
         with parsed_once():
             write(scratch / "model")
         return scratch / "model"

@@ -10,7 +10,7 @@ import torch
 from outrider.base.bounds import checked
 from outrider.base.errors import ConfigError, OutriderError, TargetError, message_of, require
 from outrider.base.pretrained import TRUST, Model, Tokenizer, read_pretrained
-from outrider.base.terminal import is_quiet, plain, remarks
+from outrider.base.terminal import is_quiet, remark
 from outrider.base.waiting import steps
 from outrider.plugins.registry import installed
 from outrider.targets import gguf
@@ -129,16 +129,14 @@ def _from_pretrained(
     if stored_as:
         return load_stored(folder, stored_as)
     if trust[TRUST]:
-        line = f"{name}: code that comes with it may run ({TRUST}=true)"
-        remarks().print(plain(line), soft_wrap=True)
+        remark(f"{name}: code that comes with it may run ({TRUST}=true)")
     if folder.is_file():
         name, precision = gguf.converted_folder(folder, "float32" if dtype == "auto" else dtype)
-        line = f"{folder.name}: its weights were of {precision}, and are dequantised"
-        remarks().print(plain(line), soft_wrap=True)
+        remark(f"{folder.name}: its weights were of {precision}, and are dequantised")
     if is_adapter(folder):
         base = base_of(folder)
         model, tokenizer = _from_pretrained(base, dtype, spread, options)
-        remarks().print(plain(f"{name} is an adapter, added to {base}"), soft_wrap=True)
+        remark(f"{name} is an adapter, added to {base}")
         is_own = (folder / "tokenizer_config.json").is_file()
         tokenizer = read_pretrained(AutoTokenizer, name, **trust) if is_own else tokenizer
         return adapted(model, folder, len(tokenizer) * is_own), tokenizer

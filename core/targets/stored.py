@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from outrider.base.contents import json_in
 from outrider.base.errors import ConfigError, TargetError
 from outrider.base.pretrained import TRUST, Model, Tokenizer, read_pretrained
-from outrider.base.terminal import plain, remarks
+from outrider.base.terminal import remark
 from outrider.targets import gguf
 from outrider.targets.weight_files import check_counts, read_ahead
 
@@ -91,8 +91,7 @@ def load_stored(weights: Path, setting: str) -> tuple[Model, Tokenizer]:
 
     read_ahead([weights])
     folder = gguf.converted_once(weights, f"{STORED} {version('transformers')}", write)
-    line = f"{weights.name}: its weights of {(folder / gguf.PRECISION).read_text()} stay as stored"
-    remarks().print(plain(line), soft_wrap=True)
+    remark(f"{weights.name}: its weights of {(folder / gguf.PRECISION).read_text()} stay as stored")
     model = _empty(read_pretrained(AutoConfig, folder))
     base = model.base_model
     base.rotary_emb = type(base.rotary_emb)(model.config)  # it has numbers of its own

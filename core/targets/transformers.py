@@ -10,7 +10,7 @@ from typing import Any, final
 from outrider.base.bounds import checked
 from outrider.base.errors import require
 from outrider.base.pretrained import Model, Tokenizer
-from outrider.base.terminal import plain, remarks
+from outrider.base.terminal import remark
 from outrider.base.waiting import waiting
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Constraint
@@ -150,7 +150,7 @@ class TransformersTarget(BatchTarget):
         self._describe()
         self.defaults: OwnDefaults = OwnDefaults(self.model, tokenizer, self.eos, generation_config)
         for line in self.defaults.lines():
-            remarks().print(plain(line), soft_wrap=True)
+            remark(line)
 
     def test_again(self) -> SelfTest | None:
         """Runs the self-test again, ignoring a kept result, and offers what holds now.

@@ -12,7 +12,7 @@ from hydra.core.hydra_config import HydraConfig
 from outrider.base.bounds import values_of
 from outrider.base.errors import ConfigError, OutriderError, nearest, require
 from outrider.base.folders import write_whole
-from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.base.terminal import plain, print_json, remark, results
 from outrider.contract.target import Target
 from outrider.extras.advise import forecast
 from outrider.extras.advise.drafters import SERVERS, candidates, experts_read, lines
@@ -177,13 +177,13 @@ def advise(settings: Advise) -> None:
         title = f"{together} at once{f', prompts of {length} tokens' if length else ''}"
         outcomes.append(adviser.outcome(own, replace(writing, together=together), title))
     for name, reason in adviser.left_out.items():
-        remarks(stderr=False).print(plain(f"left out: {name}, {reason}", "dim"), soft_wrap=True)
+        remark(f"left out: {name}, {reason}", "dim", stderr=False)
     folder = Path(HydraConfig.get().runtime.output_dir)
     content = {"outcomes": outcomes, "left_out": adviser.left_out, **plain_settings(settings)}
     print_json(content)
     for name, part in (("advice.json", content), (NAME, outcomes[0]["profile"])):
         write_whole(folder / name, json.dumps(part, indent=1) + "\n")
-        remarks(stderr=False).print(plain(folder / name), soft_wrap=True)
+        remark(folder / name, stderr=False)
 
 
 def at_length(

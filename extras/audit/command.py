@@ -19,7 +19,7 @@ from outrider.base.errors import ConfigError, OutriderError, require
 from outrider.base.folders import write_whole
 from outrider.base.http import without_secrets
 from outrider.base.interruption import advising
-from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.base.terminal import plain, print_json, remark, remarks, results
 from outrider.cli.reports import chosen_reports, following
 from outrider.contract.sampling import Sampling
 from outrider.data.prompts import without_tools
@@ -69,7 +69,7 @@ def audit(settings: Audit) -> None:
     content = write(result, folder, sources | {"task": settings.task})
     if isinstance(result, Result):
         results().print(_table(result))
-        remarks(stderr=False).print(plain(folder / "audit.html"), soft_wrap=True)
+        remark(folder / "audit.html", stderr=False)
     _tell(content, f"{settings.task or sources['url']}: {result.line}", result.verdict in FAULTY)
 
 
@@ -102,7 +102,7 @@ def _audit_texts(settings: Audit, folder: Path) -> None:
     results().print(table)
     content = json.dumps([asdict(each) for each in found], indent=1) + "\n"
     write_whole(folder / REPORT, content)
-    remarks(stderr=False).print(plain(folder / REPORT), soft_wrap=True)
+    remark(folder / REPORT, stderr=False)
     counts = Counter(each.verdict for each in found)
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "none"
     _tell(content, f"{settings.texts[0]}: differences: {said}", counts["fault"] > 0)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, final
 from outrider.base.errors import ConfigError
 from outrider.base.folders import append_line
 from outrider.base.http import HttpClient, Refusal, Unreadable, without_secrets
-from outrider.base.terminal import plain, remarks
+from outrider.base.terminal import remark
 from outrider.data.jsonl import json_lines
 from outrider.extras.audit.answers import choices_in, model_in
 from outrider.extras.audit.client import Choice, Client, Request
@@ -120,7 +120,7 @@ class OpenAIClient(Client):
                 raise refusal from None
             self._is_strict = True
             left_out = ", ".join(sorted(body.keys() - bare.keys()))
-            remarks().print(plain(f"{refusal}; from now on asked without {left_out}"))
+            remark(f"{refusal}; from now on asked without {left_out}")
         return texts
 
     def _asked_twice(self, path: str, body: Mapping[str, Any]) -> list[Choice]:

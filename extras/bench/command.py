@@ -14,7 +14,7 @@ from rich.progress import Progress
 from outrider.base.errors import require
 from outrider.base.folders import append_line, claimed, write_whole
 from outrider.base.interruption import advising
-from outrider.base.terminal import plain, print_json, remarks, results, visible
+from outrider.base.terminal import plain, print_json, remark, results, visible
 from outrider.base.waiting import bars
 from outrider.cli.reports import chosen_reports, following
 from outrider.cli.variants import variants_of
@@ -55,7 +55,7 @@ def bench(config: Bench) -> None:
         workers = _start_workers(participants, folder, stack, progress)
         reference = workers[OUTRIDER_PLAIN]
         for line in reference.said.splitlines():
-            remarks().print(plain(line), soft_wrap=True)
+            remark(line)
         texts = [
             reference.ask({"ask": "encode", "turns": list(prompt.turns[: config.turns])})["ids"]
             for prompt in prompts
@@ -95,7 +95,7 @@ def bench(config: Bench) -> None:
     console.print(bench_table(facts, runs, f"{len(prompts)} prompts, gamma {config.gamma}"))
     for line in bench_lines(facts, runs, differing):
         console.print(plain(line))
-    remarks(stderr=False).print(plain(path), soft_wrap=True)
+    remark(path, stderr=False)
 
 
 def _location(settings: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor, distributed
 
 from outrider.base.errors import OutriderError, ProcessEnded, TargetError, described
 from outrider.base.pretrained import Model
-from outrider.base.terminal import plain, remarks
+from outrider.base.terminal import remark
 from outrider.extras.ranks import launch
 from outrider.extras.ranks.launch import reaching
 from outrider.extras.ranks.torchrun import FIELD, LOST, rank
@@ -114,7 +114,7 @@ def take_part(model: Model) -> None:
     except OutriderError:
         raise
     except Exception as error:  # noqa: BLE001  whatever a model may raise; the first rank says it too
-        remarks().print(plain(f"rank {rank()}: {described(error)}"), soft_wrap=True)
+        remark(f"rank {rank()}: {described(error)}")
     distributed.destroy_process_group()
     raise ProcessEnded(0)
 

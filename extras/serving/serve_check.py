@@ -15,7 +15,7 @@ from hydra.core.hydra_config import HydraConfig
 
 from outrider.base.errors import OutriderError, require
 from outrider.base.folders import write_whole
-from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.base.terminal import plain, print_json, remark, results
 from outrider.base.waiting import bars
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
@@ -132,7 +132,7 @@ def serve_check(config: ServeCheck) -> None:
     title = f"{len(prompts)} prompts, {config.clients} clients, gamma {config.gamma}"
     results().print(serve_report.table(comparisons, len(prompts), title))
     print_json(content)
-    remarks(stderr=False).print(plain(path), soft_wrap=True)
+    remark(path, stderr=False)
     for line in serve_report.audit_lines(comparisons):
         results().print(plain(line), soft_wrap=True)
     if fault := serve_report.fault(comparisons):

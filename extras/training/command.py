@@ -11,7 +11,7 @@ from hydra.core.hydra_config import HydraConfig
 from outrider.base.errors import ConfigError
 from outrider.base.folders import claimed
 from outrider.base.interruption import advising
-from outrider.base.terminal import plain, remarks
+from outrider.base.terminal import remark, remarks
 from outrider.cli.reports import chosen_reports, following
 from outrider.contract.target import Target
 from outrider.data.prompts import without_tools
@@ -80,8 +80,7 @@ def train(config: Train) -> None:
         finish(folder)
     role = next(iter(made))
     told = [f"{role}.{name}={value}" for name, value in made.items() if name != role]
-    line = " ".join(["to use it:", f"{role}={made[role]}", *told])
-    remarks(stderr=False).print(plain(line), soft_wrap=True)
+    remark(" ".join(["to use it:", f"{role}={made[role]}", *told]), stderr=False)
 
 
 def _check_family(config: Train) -> None:
@@ -125,5 +124,4 @@ def _say_what_is_unfinished(folder: Path, facts: Mapping[str, Any]) -> None:
     path = None if (folder / FILE).is_file() else unfinished(folder.parent, facts)
     if path is not None:
         setting = shlex.quote(f"hydra.run.dir={path}")
-        line = f"an unfinished run of this command is in {path}: {setting} continues it"
-        remarks().print(plain(line), soft_wrap=True)
+        remark(f"an unfinished run of this command is in {path}: {setting} continues it")

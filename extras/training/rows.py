@@ -8,7 +8,7 @@ from typing import Any
 
 from outrider.base.contents import fault_of, json_in
 from outrider.base.errors import ConfigError, is_int, message_of, require
-from outrider.base.terminal import plain, remarks
+from outrider.base.terminal import remark
 from outrider.contract.context import Tokens
 from outrider.contract.target import Target
 from outrider.data.jsonl import json_lines
@@ -72,7 +72,7 @@ def read_rows(path: str, target: Target, limit: int) -> list[Text]:
     rest = f"{left_out} left out, with none; {cuts} cut to the target's longest text"
     if hidden:
         rest += f"; the chat template does not show {', '.join(sorted(hidden))} of messages"
-    remarks().print(plain(f"{path}: {line}; {rest}"), soft_wrap=True)
+    remark(f"{path}: {line}; {rest}")
     return texts
 
 

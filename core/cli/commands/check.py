@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from outrider.base.errors import ConfigError, OutriderError
-from outrider.base.terminal import plain, print_json, remarks, results, visible
+from outrider.base.terminal import plain, print_json, remark, remarks, results, visible
 from outrider.cli.settings import Check
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
@@ -64,7 +64,7 @@ def check(settings: Check) -> None:
         console.print(_table(f"{role} {name}", done))
         if not faults[name]:
             console.print(plain(_verdict(name, part, done)))
-    remarks(stderr=False).print(plain(f"The checks are those of {' '.join(version.values())}."))
+    remark(f"The checks are those of {' '.join(version.values())}.", stderr=False)
     print_json(outcomes)
     if lines := [f"{name}: {len(own)} checks failed" for name, own in faults.items() if own]:
         raise OutriderError("; ".join(lines))

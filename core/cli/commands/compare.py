@@ -13,7 +13,7 @@ from hydra.types import RunMode
 
 from outrider.base.errors import OutriderError, require
 from outrider.base.interruption import advising
-from outrider.base.terminal import plain, remarks, visible
+from outrider.base.terminal import remark, visible
 from outrider.base.waiting import bars
 from outrider.cli.comparison import best, print_comparison
 from outrider.cli.gate import Gate
@@ -58,7 +58,7 @@ class Measured:
             passes, line = self.gate.judged(self.summary)
             if not passes:
                 raise OutriderError(line)
-            remarks().print(plain(line), soft_wrap=True)
+            remark(line)
 
 
 def compare(settings: Compare) -> float | None:
@@ -76,7 +76,7 @@ def compare(settings: Compare) -> float | None:
             print_comparison(summary, settings)
             for path in run.files:  # a page as what a browser opens
                 place = path.absolute().as_uri() if path.suffix == ".html" else path
-                remarks(stderr=False).print(plain(place), soft_wrap=True)
+                remark(place, stderr=False)
         run.check()
     run.hold_to_baseline()
     return None if settings.objective is None else best(summary, settings.objective)
@@ -88,8 +88,7 @@ def measured(settings: Compare) -> Measured:
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     if not settings.resume and (path := _unfinished()) is not None:
         words = shlex.join(["resume=true", f"hydra.run.dir={path}"])
-        line = f"an unfinished run is in {path}: to continue it, add {words} to its command"
-        remarks().print(plain(line), soft_wrap=True)
+        remark(f"an unfinished run is in {path}: to continue it, add {words} to its command")
     folder = HydraConfig.get().runtime.output_dir
     later = f"; afterwards `outrider report {folder}` makes it"
     reports = chosen_reports(settings.reports, later=later)
@@ -150,8 +149,7 @@ def _store(
             if measurement.error is None:
                 reports.add(measurement)
             else:
-                line = f"{measurement.drafter} failed: {measurement.error}"
-                remarks().print(plain(line), soft_wrap=True)
+                remark(f"{measurement.drafter} failed: {measurement.error}")
             step = f"{measurement.protocol}, prompt {measurement.prompt}, {measurement.drafter}"
             update(advance=1, description=visible(step), refresh=True)
     except OutriderError as error:
@@ -167,13 +165,12 @@ def _opened(settings: Compare, facts: Mapping[str, Any], gate: Gate | None) -> R
     tests = len(comparable(list(parts), parts, reference))
     for note in out_of_reach(len({prompt for prompt, *_ in facts["questions"]}), tests):
         hint = ", or fewer with reference=DRAFTER" if tests > 2 and reference is None else ""
-        remarks().print(plain(note + hint), soft_wrap=True)
+        remark(note + hint)
     if gate is not None:
         gate.check(facts)
     run_folder = RunFolder(_run_path(settings.resume), facts, resume=settings.resume)
-    if run_folder.changed:
-        line = f"measured anew, since code or weights have changed: {', '.join(run_folder.changed)}"
-        remarks().print(plain(line), soft_wrap=True)
+    if changed := ", ".join(run_folder.changed):
+        remark(f"measured anew, since code or weights have changed: {changed}")
     return run_folder
 
 

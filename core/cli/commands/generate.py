@@ -14,7 +14,7 @@ from rich.text import Text
 from outrider.base.errors import described
 from outrider.base.folders import claimed, write_whole
 from outrider.base.interruption import advising
-from outrider.base.terminal import is_quiet, plain, print_json, remarks, results, visible
+from outrider.base.terminal import is_quiet, plain, print_json, remark, remarks, results, visible
 from outrider.cli.screen import STYLES, legend
 from outrider.cli.settings import Generate
 from outrider.contract.constraint import AllOf, Constraint
@@ -129,7 +129,7 @@ def _generate(  # noqa: PLR0917
         finally:
             content = save()
         print_json(content)
-        remarks(stderr=False).print(plain(path), soft_wrap=True)
+        remark(path, stderr=False)
     return generations
 
 

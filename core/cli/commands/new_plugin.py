@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from outrider.base.errors import ConfigError, nearest, require
-from outrider.base.terminal import plain, remarks
+from outrider.base.terminal import remark
 from outrider.cli.usage import argument_parser
 from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES
@@ -53,13 +53,11 @@ def new_plugin(arguments: Sequence[str]) -> None:
     options = parser.parse_args(arguments)
     wanted = list(dict.fromkeys(options.role.split(",")))
     folder = write_plugin(options.name, wanted, options.out, add=options.add)
-    notes = remarks(stderr=False)
-    line = f"{folder} is a package with a {' and a '.join(wanted)}. Next:"
-    notes.print(plain(line), soft_wrap=True)
+    remark(f"{folder} is a package with a {' and a '.join(wanted)}. Next:", stderr=False)
     steps = ("pip install --editable '.[test]'", "pytest")
     name = part_name(options.name)
     for line in (f"cd {folder}", *steps, *(it for role in wanted for it in _steps(role, name))):
-        notes.print(plain(f"  {line}"), soft_wrap=True)
+        remark(f"  {line}", stderr=False)
 
 
 def write_plugin(name: str, roles: Sequence[str], parent: Path, *, add: bool = False) -> Path:

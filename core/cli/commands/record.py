@@ -5,7 +5,7 @@ from pathlib import Path
 
 from outrider.base.errors import require
 from outrider.base.folders import write_whole
-from outrider.base.terminal import plain, remarks
+from outrider.base.terminal import remark
 from outrider.cli.commands.compare import measured
 from outrider.cli.comparison import print_comparison
 from outrider.cli.settings import Compare
@@ -25,7 +25,7 @@ def record(settings: Compare) -> None:
     run.check()
     path = run.folder.path / "README.md"
     write_whole(path, model_card(run.summary))
-    remarks(stderr=False).print(plain(path), soft_wrap=True)
+    remark(path, stderr=False)
 
 
 def model_card(summary: Summary) -> str:

@@ -14,7 +14,7 @@ from rich.console import Console
 from outrider.base.bounds import NewFolder, check
 from outrider.base.expectations import OneOf
 from outrider.base.folders import write_whole
-from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.base.terminal import plain, print_json, remark, results
 from outrider.cli.reports import chosen_reports
 from outrider.cli.usage import argument_parser
 from outrider.lab.runs.across import pairs_across
@@ -70,7 +70,7 @@ def report(arguments: Sequence[str]) -> None:
     for line in [*_unfinished(summaries), *(f"left out: {line}" for line in damaged)]:
         console.print(plain(line))
     for path in written:
-        remarks(stderr=False).print(plain(path), soft_wrap=True)
+        remark(path, stderr=False)
 
 
 def _referring(run: Run, reference: str | None) -> Run:
@@ -127,7 +127,7 @@ def layout(name: str, summaries: Sequence[Summary], folder: Path, reports: Repor
         return [LAYOUTS[name](measured)]
     path = folder / f"{name}.png"
     write_whole(path, reports.layouts[name](measured))
-    remarks(stderr=False).print(plain(path), soft_wrap=True)
+    remark(path, stderr=False)
     return []
 
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, final
 
 from outrider.base.errors import ANY_FAULT, described
-from outrider.base.terminal import plain, remarks
+from outrider.base.terminal import remark
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
@@ -103,5 +103,5 @@ class Reports(Report):
                 del self._reports[name]
                 line = f"report {name} failed, the run goes on: "
                 line += described(error, type(report).__module__)
-                remarks().print(plain(line), soft_wrap=True)
+                remark(line)
         return answers
