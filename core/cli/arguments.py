@@ -51,22 +51,15 @@ def arranged(command: Command, arguments: Sequence[str]) -> list[str]:
         for name, value in given.items()
         if value not in (None, False)
     ]
-    overrides = [
-        word
-        for word in words
-        if not (word.endswith("=null") and _is_null(command, word.partition("=")[0]))
-    ]
+    kind: Any = command.settings_class
+    # A part that is none by default, which Hydra does not take as a choice.
+    nulls = [f"{it.name}=null" for it in (fields(kind) if kind else ()) if it.default is None]
+    overrides = [word for word in words if word not in nulls]
     if command.words is not None:
         settings = resolve_name(command.words) if isinstance(command.words, str) else command.words
         named = [word for word in overrides if SETTING.match(word)]
         overrides = [*settings([word for word in overrides if word not in named]), *named]
     return [*flags, *map(quote_words if given["multirun"] else quoted_override, overrides)]
-
-
-def _is_null(command: Command, group: str) -> bool:
-    """Returns whether a part is none by default, which Hydra does not take as a choice."""
-    kind: Any = command.settings_class
-    return kind is not None and any(it.name == group and it.default is None for it in fields(kind))
 
 
 def quote_words(override: str) -> str:

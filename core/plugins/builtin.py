@@ -17,11 +17,21 @@ def builtin_modules() -> tuple[str, ...]:
 
     Every folder of `outrider.extras` that has a module `plugin` is one.
     """
-    extras = find_spec("outrider.extras")
-    folders = (extras.submodule_search_locations or ()) if extras else ()
-    files = sorted(file for folder in folders for file in Path(folder).glob("*/plugin.py"))
-    names = (f"outrider.extras.{file.parent.name}.plugin" for file in files)
+    names = (f"outrider.extras.{extra}.plugin" for extra in _extras_with("plugin.py"))
     return (__name__, *(f"outrider.{folder}.plugin" for folder in FOLDERS), *names)
+
+
+@hookimpl
+def config_search_paths() -> list[str]:
+    """Returns the folders `conf` of the extras, which hold their commands' configs."""
+    return [f"pkg://outrider.extras.{extra}.conf" for extra in _extras_with("conf/__init__.py")]
+
+
+def _extras_with(file: str) -> list[str]:
+    """Returns the folders of `outrider.extras` that have a file."""
+    extras = find_spec("outrider.extras")
+    places = map(Path, (extras.submodule_search_locations or ()) if extras else ())
+    return sorted(found.relative_to(it).parts[0] for it in places for found in it.glob(f"*/{file}"))
 
 
 @hookimpl

@@ -9,8 +9,3 @@ def register_commands(register: RegisterCommand) -> None:
     settings = "outrider.extras.advise.settings:Advise"
     about = "Which drafter, how long?"
     register(Command("advise", about, run, json=True, settings=settings))
-
-
-@hookimpl
-def config_search_paths() -> list[str]:
-    return ["pkg://outrider.extras.advise.conf"]

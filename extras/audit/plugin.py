@@ -9,8 +9,3 @@ def register_commands(register: RegisterCommand) -> None:
     about = "whether a server is lossless"
     words = "outrider.extras.audit.settings:settings_of"
     register(Command("audit", about, run, json=True, settings=settings, extra="audit", words=words))
-
-
-@hookimpl
-def config_search_paths() -> list[str]:
-    return ["pkg://outrider.extras.audit.conf"]

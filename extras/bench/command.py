@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from rich.progress import Progress
@@ -51,7 +50,10 @@ def bench(config: Bench) -> None:
         ExitStack() as stack,
         bars() as progress,
     ):
-        participants = entrants(settings, _location(settings), settings["drafters"])
+        peers = [peer for peer, setting in settings["peers"].items() if setting]
+        # llama.cpp reads the target's GGUF file itself.
+        location = "" if peers == ["llama_cpp"] else weights_location(settings)
+        participants = entrants(settings, location, settings["drafters"])
         workers = _start_workers(participants, folder, stack, progress)
         reference = workers[OUTRIDER_PLAIN]
         for line in reference.said.splitlines():
@@ -96,12 +98,6 @@ def bench(config: Bench) -> None:
     for line in bench_lines(facts, runs, differing):
         console.print(plain(line))
     remark(path, stderr=False)
-
-
-def _location(settings: Mapping[str, Any]) -> str:
-    """Returns the target's folder or hub id; none if all peers read its GGUF file themselves."""
-    asked = [peer for peer, setting in settings["peers"].items() if setting]
-    return "" if asked == ["llama_cpp"] else weights_location(settings)
 
 
 def _start_workers(

@@ -124,7 +124,8 @@ def transformers(settings: dict[str, Any]) -> Answer:
         # The default schedule would change the draft length as it goes.
         assistant.generation_config.num_assistant_tokens = settings["gamma"]
         assistant.generation_config.num_assistant_tokens_schedule = "constant"
-    ends, sampling = end_tokens(model), dict(settings["sampling"])
+    end, sampling = model.generation_config.eos_token_id, dict(settings["sampling"])
+    ends = end if isinstance(end, list) else [end]
     seed = sampling.pop("seed")
     options |= {"do_sample": True, **sampling} if sampling["temperature"] else {"do_sample": False}
 
@@ -195,12 +196,6 @@ def pretrained(settings: dict[str, Any], **options: Any) -> Any:
     dtype = getattr(torch, settings["dtype"])
     options = {"dtype": dtype, "trust_remote_code": False, **options}  # it would ask
     return auto.from_pretrained(settings["model"], **options).eval()
-
-
-def end_tokens(model: Any) -> list[int]:
-    """Returns the ids that end a text of a model."""
-    end = model.generation_config.eos_token_id
-    return end if isinstance(end, list) else [end]
 
 
 LIBRARIES: Mapping[str, Callable[[dict[str, Any]], Answer]] = {

@@ -9,8 +9,3 @@ def register_commands(register: RegisterCommand) -> None:
     settings = "outrider.extras.bench.settings:Bench"
     about = "speed beside other libraries"
     register(Command("bench", about, run, json=True, settings=settings))
-
-
-@hookimpl
-def config_search_paths() -> list[str]:
-    return ["pkg://outrider.extras.bench.conf"]

@@ -27,13 +27,10 @@ def join() -> None:
 
     Raises `ConfigError` if there are no others, or a model is already spread over them.
     """
-    if world() == 1:
-        raise ConfigError(
-            f"{FIELD}=True: expected two processes or more, started by"
-            " torchrun --nproc-per-node N -m outrider"
-        )
-    if distributed.is_initialized():
-        raise ConfigError(f"{FIELD}=True: expected one model, another is spread over the ranks")
+    expected = "two processes or more, started by torchrun --nproc-per-node N -m outrider"
+    require(world() > 1, FIELD, True, expected)
+    is_first = not distributed.is_initialized()
+    require(is_first, FIELD, True, "one model, another is spread over the ranks")
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     with reaching():
@@ -49,8 +46,8 @@ def require_fit(config: Any) -> None:
 
     They have to divide its heads, and transformers has to spread its type rightly.
     """
-    if config.is_encoder_decoder:
-        raise ConfigError(f"{FIELD}=True: expected a decoder, {config.model_type} has an encoder")
+    is_decoder = not config.is_encoder_decoder
+    require(is_decoder, FIELD, True, f"a decoder, {config.model_type} has an encoder")
     if config.model_type in MISPLANNED:
         raise ConfigError(
             f"{FIELD}=True: transformers does not spread {config.model_type} rightly over ranks:"
@@ -83,9 +80,6 @@ def reaching() -> Iterator[None]:
         raise TargetError(f"{FIELD}: {others} is gone or does not answer ({line})") from error
 
 
-SWEEPS = ("-m", "--multirun")
-
-
 @contextmanager
 def on_each_rank(command: Command, arguments: Sequence[str]) -> Iterator[None]:
     """Returns to the first rank alone; the others end here, with it.
@@ -107,18 +101,15 @@ def on_each_rank(command: Command, arguments: Sequence[str]) -> Iterator[None]:
 
 def _checked(command: Command, arguments: Sequence[str]) -> Any:
     """Returns the config of a command that may run on several ranks."""
-    is_single = not any(argument in SWEEPS for argument in arguments)
+    is_single = "--multirun" not in arguments
     require(is_single, "--multirun", True, "a single run where torchrun has started it")
     config = compose(command.name, list(arguments))
     is_parallel = (config.get("target") or {}).get("tensor_parallel", False)
-    if not is_parallel:
-        raise ConfigError(
-            f"{FIELD}={is_parallel}: expected true, torchrun has started {world()} processes"
-        )
-    if not command.distributed:
-        able = [name for name, other in installed().commands.items() if other.distributed]
-        line = f"{FIELD}={is_parallel}: expected false, only {' and '.join(able)} can do that"
-        raise ConfigError(line)
+    expected = f"true, torchrun has started {world()} processes"
+    require(bool(is_parallel), FIELD, is_parallel, expected)
+    able = [name for name, other in installed().commands.items() if other.distributed]
+    expected = f"false, only {' and '.join(able)} can do that"
+    require(command.distributed, FIELD, is_parallel, expected)
     return config
 
 

@@ -13,8 +13,3 @@ def register_commands(register: RegisterCommand) -> None:
     run, settings = f"{SERVING}.serve_check:serve_check", f"{SERVING}.settings:ServeCheck"
     about = "check a drafter in vLLM"
     register(Command("serve-check", about, run, json=True, settings=settings, extra="serving"))
-
-
-@hookimpl
-def config_search_paths() -> list[str]:
-    return ["pkg://outrider.extras.serving.conf"]

@@ -14,8 +14,3 @@ def register_commands(register: RegisterCommand) -> None:
 @hookimpl
 def register_reports(register: Register) -> None:
     register("profiles", "outrider.extras.theory.speculation_profile:Profiles")
-
-
-@hookimpl
-def config_search_paths() -> list[str]:
-    return ["pkg://outrider.extras.theory.conf"]

@@ -29,8 +29,3 @@ def register_recipes(register: Register) -> None:
     register("speculators", f"{TRAINING}.speculators_data:SpeculatorsData", extra="training")
     register("calibration", f"{TRAINING}.calibration:CalibrationRecipe", extra="training")
     register("classifier", f"{TRAINING}.classifier:ClassifierRecipe", extra="training")
-
-
-@hookimpl
-def config_search_paths() -> list[str]:
-    return ["pkg://outrider.extras.training.conf"]

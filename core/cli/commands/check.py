@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
@@ -47,7 +48,7 @@ def check(settings: Check) -> None:
         if isinstance(part, Drafter):
             _check_fit(part)
         if isinstance(part, Target):
-            make = partial(_same, part)  # a model is loaded once
+            make = repeat(part).__next__  # a model is loaded once
         if isinstance(part, TransformersTarget):
             _print_self_test(part, console)
         made = factory_of(node).__name__ if isinstance(part, list) else type(part).__name__
@@ -96,10 +97,6 @@ def _verdict(name: str, part: object, outcomes: Sequence[Outcome]) -> str:
         what = f"{name} is LOSSY, and keeps the bound that it states"
     end = f"; {len(outcomes) - passed} refused" if passed < len(outcomes) else ""
     return f"{what}: {passed} of {passed} checks passed ({seconds:.0f} s){end}."
-
-
-def _same(part: Target) -> Target:
-    return part
 
 
 def _held(outcome: Outcome) -> str:
