@@ -12,7 +12,7 @@ from torch import Tensor
 
 from outrider.base.bounds import checked
 from outrider.base.contents import json_of
-from outrider.base.errors import ConfigError, TargetError, shown
+from outrider.base.errors import ConfigError, TargetError, refusing, shown
 from outrider.base.expectations import Like
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
@@ -142,11 +142,10 @@ def json_schema(
             reason = f"{error.msg} at character {error.pos}"
             raise ConfigError(f"constraint.schema={schema!r:.60}: no JSON ({reason})") from error
     options: Any = {"whitespace_flexible": whitespace}
-    try:
+    expected = f"constraint.schema={shown(schema):.60}: expected an object of JSON"
+    with refusing(expected, TypeError, ValueError):
         text = json.dumps(schema)
         rules = matcher_class().grammar_from_json_schema(text, overrides=options)
-    except (TypeError, ValueError) as error:  # what is no JSON, or no object
-        raise ConfigError(f"constraint.schema={shown(schema):.60}: {error}") from error
     return Guidance(rules, steer=steer)
 
 

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from outrider.base.bounds import ExistingFile, Share, checked
-from outrider.base.errors import ConfigError, message_of
+from outrider.base.errors import ConfigError, refusing
 from outrider.base.folders import replacing
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
@@ -78,7 +78,6 @@ def foresee(
 
 def save_weights(weights: dict[str, Tensor], path: Path, metadata: Mapping[str, str]) -> None:
     """Writes the weights as safetensors, with some more metadata."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as scratch:
         save_file(weights, scratch, metadata={"format": FORMAT, **metadata})
 
@@ -89,11 +88,8 @@ def load_weights(path: str) -> dict[str, Tensor]:
     Raises `ConfigError` if the file is missing, damaged, or not a classifier.
     """
     expanded = Path(path).expanduser()
-    try:
-        with safe_open(expanded, "pt") as file:
-            if (file.metadata() or {}).get("format") != FORMAT:
-                raise ConfigError(f"policy.path={path!r}: expected a trained classifier")
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dict
-    except SafetensorError as error:
-        line = message_of(error)
-        raise ConfigError(f"policy.path={path!r} can't be read: {line}") from error
+    line = f"policy.path={path!r} can't be read"
+    with refusing(line, SafetensorError), safe_open(expanded, "pt") as file:
+        if (file.metadata() or {}).get("format") != FORMAT:
+            raise ConfigError(f"policy.path={path!r}: expected a trained classifier")
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dict

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, final
 
 from outrider.base.contents import json_in
-from outrider.base.errors import ConfigError
+from outrider.base.errors import refusing
 from outrider.base.folders import write_whole
 from outrider.contract.policy import Policy
 
@@ -26,15 +26,13 @@ class SavedState:
         self._policy = type(policy).__name__
         self._path = None if path is None else Path(path).expanduser()
         self._names = tuple(initial)
-        try:
+        line = f"policy.state={path!r}: expected what {self._policy} has learned"
+        with refusing(line, ValueError, KeyError, TypeError):
             if self._path is not None and self._path.is_file():
                 content = json_in(self._path)
                 # A file of an earlier version does not say how many there were.
                 policy.texts_before = int(content.get("texts", 1))
                 initial = {name: content[self._policy][name] for name in initial}
-        except (ValueError, KeyError, TypeError) as error:
-            expected = f"expected what {self._policy} has learned"
-            raise ConfigError(f"policy.state={path!r}: {expected}") from error
         for name, value in initial.items():
             setattr(policy, name, value)
 
@@ -44,7 +42,6 @@ class SavedState:
         If two processes share the file, the one that saves last wins.
         """
         if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
             texts = self._owner.texts_before + sum(self._owner.texts.values())
             values = {name: getattr(self._owner, name) for name in self._names}
             write_whole(self._path, json.dumps({self._policy: values, "texts": texts}))

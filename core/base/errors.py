@@ -3,7 +3,8 @@
 import difflib
 import re
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral
 
 
@@ -92,6 +93,22 @@ def require(holds: bool, field: str, value: object, expected: str) -> None:
     """
     if not holds:
         raise ConfigError(f"{field}={shown(value)}: expected {expected}")
+
+
+@contextmanager
+def refusing(line: str, *faults: type[Exception]) -> Iterator[None]:
+    """Raises `ConfigError` in place of some errors of the block, with what they say.
+
+    >>> with refusing("top_p: expected a number", ValueError):
+    ...     float("high")
+    Traceback (most recent call last):
+    outrider.base.errors.ConfigError: top_p: expected a number (could not convert string to ...)
+    """
+    try:
+        yield
+    except faults as error:
+        reason = message_of(error)[:LONGEST] or type(error).__name__
+        raise ConfigError(f"{line} ({reason})") from error
 
 
 def shown(value: object) -> str:

@@ -58,9 +58,8 @@ def can_be_written(name: str) -> bool:
 
 
 def write_if_possible(path: Path, content: str) -> None:
-    """Writes a file of a cache likewise, and its folder; without it the work is done again."""
+    """Writes a file of a cache likewise; without it the work is done again."""
     with suppress(OSError):  # a full disk, or another user's folder
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, content)
 
 
@@ -68,14 +67,16 @@ def write_if_possible(path: Path, content: str) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Yields the path of a new file, which replaces `path` at the end if nothing was raised.
 
-    A power cut after that loses nothing, and what a killed process leaves is overwritten by the
-    next. The block may only write. torch and safetensors raise errors of their own for a full disk.
+    Its folder is made if need be. A power cut after that loses nothing, and what a killed process
+    leaves is overwritten by the next. The block may only write. torch and safetensors raise errors
+    of their own for a full disk.
 
     Raises `OSError` as `write_whole` does.
     """
     scratch = path.with_name(f".{path.name}.new")
     guard, lock = scratch.with_name(f"{scratch.name}.lock"), None
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
             lock = hold(guard)
         except Timeout:  # another process writes it at this moment, maybe in another container

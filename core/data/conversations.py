@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from outrider.base.contents import strict_json
-from outrider.base.errors import ConfigError, require
+from outrider.base.errors import ConfigError, refusing, require
 from outrider.data.records import (
     Form,
     Record,
@@ -85,7 +85,5 @@ def _call(call: Any, where: str) -> dict[str, Any]:
 
 def _parsed(value: Any, where: str) -> Any:
     """Returns what a string of JSON holds, or the value itself."""
-    try:
+    with refusing(f"{where}={value!r:.60}: expected JSON", ValueError):
         return strict_json(value) if isinstance(value, str) else value
-    except ValueError as error:
-        raise ConfigError(f"{where}={value!r:.60}: expected JSON ({error})") from error

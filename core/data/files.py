@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from outrider.base.bounds import Count, ExistingFile, checked
 from outrider.base.contents import fault_of
-from outrider.base.errors import ConfigError, message_of, require
+from outrider.base.errors import ConfigError, refusing, require
 from outrider.base.expectations import Like
 from outrider.data.prompts import Prompt
 from outrider.data.reading import collect, numbered, spaced, text_of
@@ -43,7 +43,7 @@ def _csv_rows(path: str, delimiter: str) -> Iterator[tuple[str, Any]]:
     content = text_of(path)
     # A column may hold any text. The limit is the process': others may have set a higher one.
     files.field_size_limit(max(files.field_size_limit(), len(content)))
-    try:
+    with refusing(f"data.path={path!r}: expected a CSV file", files.Error):
         rows = files.DictReader(io.StringIO(content), delimiter=delimiter, strict=True)
         names = [name.strip() for name in rows.fieldnames or ()]
         rows.fieldnames = names
@@ -60,8 +60,6 @@ def _csv_rows(path: str, delimiter: str) -> Iterator[tuple[str, Any]]:
                 yield where, ConfigError(f"{where}: {reason}; a text with {delimiter!r} is quoted")
             else:
                 yield where, {name: cell for name, cell in row.items() if name}
-    except files.Error as error:
-        raise ConfigError(f"data.path={path!r}: expected a CSV file ({error})") from error
 
 
 @checked("data")
@@ -81,16 +79,12 @@ def parquet(
     file = Path(path).expanduser()
     if fault := fault_of(file):
         raise ConfigError(f"data.path={path!r}: {fault}")
-    try:
+    faults = (pyarrow.ArrowException, ValueError, OverflowError)
+    with refusing(f"data.path={path!r}: expected a parquet file that can be read", *faults):
         table = tables.read_table(file)
         # Prompts that are skipped are known once their rows are read.
         wanted = spaced(range(table.num_rows), None if skip else limit)
         rows = table.take(wanted).to_pylist()
-    except (pyarrow.ArrowException, ValueError, OverflowError) as error:
-        line = message_of(error)
-        raise ConfigError(
-            f"data.path={path!r}: expected a parquet file that can be read ({line})"
-        ) from error
     named = ((f"{path}, row {it + 1}", row) for it, row in zip(wanted, rows, strict=True))
     return spaced(collect(named, path, column, skip=skip), limit)
 
@@ -115,11 +109,9 @@ def hub(
     """
     import datasets  # type: ignore[import-not-found,unused-ignore]
 
-    try:
+    # Many libraries are involved, each with its own errors.
+    with refusing(f"data.name={name!r} can't be loaded", Exception):
         rows = [dict(row) for row in datasets.load_dataset(name, subset, split=split)]
-    except Exception as error:  # many libraries are involved, each with its own errors
-        line = message_of(error)
-        raise ConfigError(f"data.name={name!r} can't be loaded: {line}") from error
     return spaced(collect(numbered(rows, name), name, column, skip=skip), limit)
 
 

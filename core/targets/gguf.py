@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from outrider.base.errors import ConfigError
+from outrider.base.errors import refusing
 from outrider.base.folders import made_once
 from outrider.base.pretrained import read_pretrained
 from outrider.base.terminal import remark
@@ -112,10 +112,8 @@ def precision(contents: Any) -> str:
 
 def reader() -> Any:
     """Returns the class that reads GGUF files."""
-    try:
+    with refusing("a GGUF file needs: pip install gguf", ImportError):
         from gguf import GGUFReader
-    except ImportError as error:
-        raise ConfigError("a GGUF file needs: pip install gguf") from error
     return GGUFReader
 
 

@@ -13,7 +13,7 @@ from typing import Any, final
 from safetensors import SafetensorError, safe_open
 
 from outrider.base.contents import fault_of, json_in, text_in
-from outrider.base.errors import ConfigError, TargetError, is_int, message_of
+from outrider.base.errors import TargetError, is_int, message_of, refusing
 from outrider.plugins.fingerprint import hash_files, hash_tensors
 from outrider.targets.passes.placement import is_offloaded
 
@@ -156,12 +156,9 @@ def base_of(folder: Path) -> str:
         raise TargetError(f"model={str(folder)!r}: there is no {base}, which {ADAPTER} names")
     if found.get("layer_replication"):
         raise TargetError(f"model={str(folder)!r}: {ADAPTER} replicates layers: expected none")
-    try:
+    line = f"model={str(folder)!r} is an adapter of {base}: it needs: pip install peft"
+    with refusing(line, ImportError):
         import peft  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(
-            f"model={str(folder)!r} is an adapter of {base}: it needs: pip install peft"
-        ) from error
     return base
 
 

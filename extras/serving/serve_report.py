@@ -58,7 +58,6 @@ def write_profile(
         return
     subject = Subject(settings["drafter"], settings.get("target"))
     path = folder / "profiles" / name.replace("/", "-") / NAME
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, json.dumps(profile(found, subject, conditions), indent=2) + "\n")
 
 

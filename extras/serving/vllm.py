@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int32
 from numpy.typing import NDArray
 
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, refusing
 from outrider.base.pretrained import TRUST, read_pretrained
 from outrider.contract.chance import SampledChance
 from outrider.contract.context import Context, Tokens
@@ -205,10 +205,8 @@ def from_environment() -> Drafter:
     text = os.environ.get(VARIABLE)
     if not text:
         raise ConfigError(f"{VARIABLE}: expected a drafter's config: see `outrider serve-config`")
-    try:
+    with refusing(f"{VARIABLE}={text!r}: expected a JSON object", ValueError):
         node = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"{VARIABLE}={text!r}: expected a JSON object") from error
     drafter: Drafter = build(node)
     return drafter
 

@@ -34,7 +34,6 @@ def write_profiles(summary: Summary, folder: Path) -> list[Path]:
     for row in summary.rows:
         if row.acceptance is not None and row.counts is not None and row.counts.drafted:
             path = folder / "profiles" / row.drafter.replace("/", "-") / NAME
-            path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, json.dumps(profile_of(summary, row, row.acceptance), indent=2) + "\n")
             written.append(path)
     return written

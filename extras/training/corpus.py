@@ -11,7 +11,7 @@ from rich.progress import track
 
 from outrider.base.bounds import Count
 from outrider.base.contents import json_of
-from outrider.base.errors import ConfigError, require
+from outrider.base.errors import refusing, require
 from outrider.base.folders import append_line, claimed, write_whole
 from outrider.base.terminal import plain
 from outrider.contract.sampling import Sampling
@@ -151,9 +151,6 @@ def _read_texts(path: Path) -> list[Text]:
     if lines and not lines[-1].endswith("\n"):  # the run was killed; the line is written again
         write_whole(path, "".join(lines[:-1]))
         lines = lines[:-1]
-    try:
+    expected = "texts of the target, a JSON object per line"
+    with refusing(f"{path}: expected {expected}", ValueError, TypeError):
         return [Text(**json_of(line)) for line in lines]
-    except (ValueError, TypeError) as error:
-        raise ConfigError(
-            f"{path}: expected texts of the target, a JSON object per line"
-        ) from error

@@ -164,7 +164,6 @@ class TableRecipe(TextRecipe):
 
     def __call__(self, job: Job) -> Mapping[str, Any]:
         split = self.split(job)
-        job.out.mkdir(parents=True, exist_ok=True)
         path = job.out / WEIGHTS
         written = split.written()
         NGramTable.fit(written, self.order, job.target.vocab_size).save(path)

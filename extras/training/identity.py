@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.base.contents import json_in
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, refusing
 from outrider.base.folders import write_whole
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
@@ -83,8 +83,7 @@ def check_same(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> 
 
 def read_facts(path: Path, *names: str) -> dict[str, Any]:
     """Returns the facts in a file; raises `ConfigError` if it is damaged, or lacks one of these."""
-    try:
+    line = f"{path}: damaged, expected the facts of a training run"
+    with refusing(line, ValueError, TypeError, KeyError):
         saved = dict(json_in(path))
         return saved | {name: saved[name] for name in names}
-    except (ValueError, TypeError, KeyError) as error:
-        raise ConfigError(f"{path}: damaged, expected the facts of a training run") from error

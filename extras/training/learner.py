@@ -11,7 +11,7 @@ from typing import Any, TypeVar, final
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from outrider.base.errors import ConfigError, described
+from outrider.base.errors import refusing
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.trained import TrainedNetwork
@@ -88,9 +88,7 @@ def make_learner(objective: str, options: Mapping[str, Any], setup: Setup) -> Le
 
     objective: where its objective is, as "module:class". options: the fields of that class.
     """
-    try:
+    line = f"recipe.objective={objective!r}: expected the place of an objective, module:class"
+    with refusing(line, ImportError, AttributeError, ValueError):
         made: type[Objective] = resolve_name(objective)
-    except (ImportError, AttributeError, ValueError) as error:
-        expected = f"the place of an objective, module:class ({described(error)})"
-        raise ConfigError(f"recipe.objective={objective!r}: expected {expected}") from error
     return made(**options).learner(setup)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from outrider.base.bounds import Count, checked
-from outrider.base.errors import ConfigError, message_of, require
+from outrider.base.errors import ConfigError, message_of, refusing, require
 from outrider.base.expectations import Above, AtLeast
 from outrider.base.folders import replacing, write_whole
 
@@ -87,7 +87,6 @@ class TrainingProgress:
         self._network, self._optimizer, self._folder = network, optimizer, folder
         self._facts = {**asdict(schedule), "steps": steps}
         self._best: dict[str, Tensor] = {}
-        folder.mkdir(parents=True, exist_ok=True)
         if (folder / CHECKPOINT).is_file():
             self._resume()
 
@@ -97,13 +96,9 @@ class TrainingProgress:
             value = self._facts.get(name)
             expected = f"{stored!r}, as in the interrupted run"
             require(stored == value, f"recipe.{name}", value, expected)
-        try:
+        path = self._folder / CHECKPOINT
+        with refusing(f"{path}: expected a network of the same shape", RuntimeError):
             self._network.load_state_dict(checkpoint["network"])
-        except RuntimeError as error:
-            raise ConfigError(
-                f"{self._folder / CHECKPOINT}: expected a network of the same shape"
-                f" ({message_of(error)})"
-            ) from error
         self._optimizer.load_state_dict(checkpoint["optimizer"])
         self.step, self.stale = checkpoint["step"], checkpoint["stale"]
         self._best = checkpoint["best"]

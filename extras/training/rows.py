@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.base.contents import fault_of, json_in
-from outrider.base.errors import ConfigError, is_int, message_of, require
+from outrider.base.errors import ConfigError, is_int, refusing, require
 from outrider.base.terminal import remark
 from outrider.contract.context import Tokens
 from outrider.contract.target import Target
@@ -98,10 +98,9 @@ def _records(path: str) -> Iterator[tuple[str, Any]]:
         return json_lines(path, "recipe.rows")
     expected = "a file, or a folder that the datasets library has saved"
     require((place / SAVED).is_file(), "recipe.rows", path, expected)
-    try:
+    line = f"{place / SAVED}: damaged, expected the names of files"
+    with refusing(line, ValueError, KeyError, TypeError):
         names = [file["filename"] for file in json_in(place / SAVED)["_data_files"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{place / SAVED}: damaged, expected the names of files") from error
     return numbered(_tables([place / name for name in names]), path)
 
 
@@ -113,16 +112,14 @@ def _tables(files: list[Path]) -> Iterator[dict[str, Any]]:
     for file in files:
         if file.is_file() and (fault := fault_of(file)):
             raise ConfigError(f"{file}: {fault}")
-        try:
+        line = f"{file}: expected a table that can be read"
+        with refusing(line, pyarrow.ArrowException, OSError):
             if file.suffix == ".parquet":
                 batches = parquet.ParquetFile(file).iter_batches()
             else:
                 batches = pyarrow.ipc.open_stream(pyarrow.memory_map(str(file)))
             for batch in batches:
                 yield from batch.to_pylist()
-        except (pyarrow.ArrowException, OSError) as error:
-            line = message_of(error)
-            raise ConfigError(f"{file}: expected a table that can be read ({line})") from error
 
 
 def _texts(row: Any, where: str, target: Target) -> list[Text]:
@@ -211,9 +208,7 @@ def _rendered(target: Target, turns: Turns, where: str, *, prompt: bool) -> list
     if tokenizer is None or not tokenizer.chat_template:
         expected = "a target with a chat template, or rows with input_ids and loss_mask"
         raise ConfigError(f"{where}: expected {expected}")
-    try:
+    # Templates raise errors of any kind.
+    with refusing(f"{where}: the chat template refuses it", Exception):
         text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=prompt)
-    except Exception as error:  # templates raise errors of any kind
-        line = message_of(error)
-        raise ConfigError(f"{where}: the chat template refuses it ({line})") from error
     return list(tokenizer(str(text), add_special_tokens=False)["input_ids"])

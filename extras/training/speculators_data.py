@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from outrider.base.bounds import checked
-from outrider.base.errors import ConfigError, is_int, message_of, require
+from outrider.base.errors import ConfigError, is_int, refusing, require
 from outrider.base.folders import replacing, write_whole
 from outrider.base.terminal import plain
 from outrider.contract.target import Target
@@ -106,11 +106,8 @@ def read_state_files(
 
 
 def _load(path: Path, ids: list[int]) -> Float[Tensor, "tokens layers width"]:
-    try:
+    with refusing(f"{path}: expected the states of a row", SafetensorError, OSError):
         tensors = load_file(path)
-    except (SafetensorError, OSError) as error:
-        line = message_of(error)
-        raise ConfigError(f"{path}: expected the states of a row ({line})") from error
     if missing := {STATES, IDS} - tensors.keys():
         raise ConfigError(f"{path}: expected a tensor {min(missing)}")
     if tensors[IDS].tolist() != ids:
@@ -167,7 +164,6 @@ def write_data(
     folder: Path, target: Target, texts: Sequence[Text], layers: Sequence[int], console: Console
 ) -> None:
     """Writes texts, token counts and states. layers: of the states that precede the last ones."""
-    (folder / FOLDER).mkdir(parents=True, exist_ok=True)
     write_rows(folder, texts)
     counts = Counter(token for text in texts for run in text.written for token in run)
     with replacing(folder / FREQUENCIES) as scratch:
@@ -209,11 +205,9 @@ def write_rows(folder: Path, texts: Sequence[Text]) -> None:
 
 def read_frequencies(path: Path, size: int) -> Tensor:
     """Returns the counts of all `size` tokens; raises `ConfigError` if a file holds none."""
-    try:
+    # Unpickling raises errors of many kinds.
+    with refusing(f"{path}: expected the counts of tokens", Exception):
         found = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # unpickling raises errors of many kinds
-        line = message_of(error)[:200]
-        raise ConfigError(f"{path}: expected the counts of tokens ({line})") from error
     is_valid = isinstance(found, Mapping) and all(
         is_int(token) and 0 <= token < size and is_int(count) for token, count in found.items()
     )

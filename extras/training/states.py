@@ -26,9 +26,6 @@ from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.placement import home
 
-SHARD = 32
-"""The number of texts in a file."""
-
 BEST = "best"
 """The name of the target's likeliest tokens among the states of a text."""
 
@@ -115,28 +112,19 @@ def compute_states(
     """
     folder.mkdir(parents=True, exist_ok=True)
     with claimed(folder, wait=lambda line: console.print(plain(line))):
-        weights, ids = target.fingerprint() or "", [text.ids for text in texts]
-        starts = range(0, len(ids), SHARD)
-        digests = {first: hash_of([weights, ids[first : first + SHARD]]) for first in starts}
-        missing = [it for it in digests.items() if not _holds(folder, *it, names)]
-        for first, digest in track(
+        weights = target.fingerprint() or ""
+        digests = [hash_of([weights, text.ids]) for text in texts]
+        paths = [folder / f"states-{number:05}.safetensors" for number in range(len(texts))]
+        rows = zip(texts, paths, digests, strict=True)
+        missing = [row for row in rows if not _holds(*row[1:], names)]
+        for text, path, digest in track(
             missing, "The target reads", console=console, disable=not missing
         ):
-            tensors: dict[str, Tensor] = {}
-            for number, text in enumerate(ids[first : first + SHARD], start=first):
-                for name, rows in states_of(target, text, names).items():
-                    tensors[f"{number}.{name}"] = rows.half() if rows.is_floating_point() else rows
-            with replacing(_shard_path(folder, first)) as scratch:
-                save_file(tensors, scratch, metadata={"texts": digest})
-    files: dict[Path, dict[str, Tensor]] = {}
-
-    def read(number: int) -> Mapping[str, Tensor]:
-        path = _shard_path(folder, number)
-        if path not in files:  # it is mapped into memory, not read
-            files[path] = load_file(path)
-        return {name: files[path][f"{number}.{name}"] for name in (BEST, *names)}
-
-    return Examples(texts, tuple(names), read)
+            states = states_of(target, text.ids, names)
+            halves = {name: it.half() if name != BEST else it for name, it in states.items()}
+            with replacing(path) as scratch:
+                save_file(halves, scratch, metadata={"text": digest})
+    return Examples(texts, tuple(names), lambda number: load_file(paths[number]))
 
 
 def states_of(target: Target, ids: list[int], names: Sequence[str]) -> dict[str, Tensor]:
@@ -149,19 +137,13 @@ def states_of(target: Target, ids: list[int], names: Sequence[str]) -> dict[str,
     return {BEST: output.logits[0].argmax(-1).int().cpu(), **states}
 
 
-def _holds(folder: Path, first: int, digest: str, names: Sequence[str]) -> bool:
-    """Returns whether a file holds these texts, and these states of its first text, `first`."""
-    path = _shard_path(folder, first)
+def _holds(path: Path, digest: str, names: Sequence[str]) -> bool:
+    """Returns whether a file holds these states of this text."""
     if not path.is_file():
         return False
     try:
         with safe_open(path, "pt") as file:
-            same_texts = (file.metadata() or {}).get("texts") == digest
-            return same_texts and {f"{first}.{name}" for name in names} <= set(file.keys())
+            is_same = (file.metadata() or {}).get("text") == digest
+            return is_same and set(names) <= set(file.keys())
     except SafetensorError:
         return False  # the file is damaged; it is written again
-
-
-def _shard_path(folder: Path, number: int) -> Path:
-    """Returns the file with the states of a text."""
-    return folder / f"states-{number // SHARD:05}.safetensors"

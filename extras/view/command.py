@@ -11,7 +11,7 @@ from typing import Annotated
 from rich.console import Console
 
 from outrider.base.bounds import check
-from outrider.base.errors import ConfigError, require
+from outrider.base.errors import refusing, require
 from outrider.base.expectations import Within
 from outrider.base.terminal import is_quiet
 from outrider.cli.usage import argument_parser
@@ -69,11 +69,8 @@ def view(arguments: Sequence[str]) -> None:
     token = secrets.token_urlsafe(24)
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+        with refusing(f"--port={options.port}: expected a free port", OSError):
             listener.bind((HOST, options.port))
-        except OSError as error:
-            line = f"--port={options.port}: {error.strerror}, expected a free port"
-            raise ConfigError(line) from error
         player, console, count = None, Console(), len(run_folders(folders))
         if options.play is not None:
             made = partial(parts_of, allowed=options.allow)

@@ -16,7 +16,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from outrider.base.calling import hints_of
-from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, described, nearest, require
+from outrider.base.errors import (
+    ANY_FAULT,
+    ConfigError,
+    OutriderError,
+    described,
+    nearest,
+    refusing,
+    require,
+)
 from outrider.base.expectations import is_free_text
 from outrider.cli.about import about, in_brief, needs
 from outrider.contract.drafter import Drafter
@@ -176,10 +184,8 @@ def runnable(target: str) -> dict[str, str]:
 
 def settings_of(query: QueryParams) -> list[str]:
     """Returns the settings of a form as they would stand on the command line."""
-    try:
+    with refusing("settings: expected them as on the command line", ValueError):
         others = shlex.split(query.get("more", ""))
-    except ValueError as error:
-        raise ConfigError(f"settings: {error}") from error
     return [f"{name}={query[name]}" for name in FIELDS if query.get(name)] + others
 
 

@@ -146,7 +146,7 @@ def test_the_hub_is_read_through_its_library(monkeypatch: pytest.MonkeyPatch) ->
     assert [prompt.turns for prompt in prompts] == [("Name three rivers.",), ("And lakes.",)]
     with pytest.raises(ConfigError, match=r"row 1: data\.column='text': there are: instruction"):
         files.hub("some/set", column="text")
-    with pytest.raises(ConfigError, match=r"data\.name='gone' can't be loaded: no such set"):
+    with pytest.raises(ConfigError, match=r"data\.name='gone' can't be loaded \(no such set\)"):
         files.hub("gone")
     with pytest.raises(ConfigError, match=r"data=hub needs datasets: pip install 'outrider\[hub\]"):
         build({"_target_": "outrider.data.files.hub", "name": "some/set"})

@@ -98,7 +98,6 @@ class Recorder:
             "autoregressive": dict(self.drafters),
             "columns": keys,
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
         metadata = {"laws": json.dumps(facts)}
         write_whole(path, save({**arrays, "written": written}, metadata))
 

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Self, final
 
-from outrider.base.errors import ConfigError, require
+from outrider.base.errors import ConfigError, refusing, require
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.runs.files import LINES, read_facts, read_in, read_measurement, run_folders
 
@@ -87,12 +87,9 @@ def read_run(folder: Path) -> tuple[dict[str, Any], list[Measurement]]:
     # Bytes, since the text may hold characters that `str.splitlines` takes for the end of a line.
     content = read_in(folder, LINES) or b""
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
-        try:
+        where = f"{folder / LINES}, line {number}"
+        with refusing(f"{where}: damaged, expected a measurement", ValueError):
             measurement = read_measurement(line, facts, asked)
-        except ValueError as error:
-            raise ConfigError(
-                f"{folder / LINES}, line {number}: damaged, expected a measurement ({error})"
-            ) from error
         key = (*question_of(measurement), measurement.drafter, measurement.error is None)
         measurements.pop(key, None)  # the order is that of the last ones
         measurements[key] = measurement
