@@ -99,10 +99,10 @@ def require(holds: bool, field: str, value: object, expected: str) -> None:
 def refusing(line: str, *faults: type[Exception]) -> Iterator[None]:
     """Raises `ConfigError` in place of some errors of the block, with what they say.
 
-    >>> with refusing("top_p: expected a number", ValueError):
+    >>> with refusing("top_p: no number", ValueError):
     ...     float("high")
     Traceback (most recent call last):
-    outrider.base.errors.ConfigError: top_p: expected a number (could not convert string to ...)
+    outrider.base.errors.ConfigError: top_p: no number (could not convert string to float: 'high')
     """
     try:
         yield
