@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import tokenizers
 import torch
-from rich.console import Console
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
+from outrider.base.terminal import QUIET, switched_on
 from outrider.drafters.dflash.network import DFlashNetwork
 from outrider.drafters.mtp.drafter import MtpNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
@@ -115,7 +115,8 @@ def data(root: Path, target: Any, python: str) -> Iterator[Line]:
     counts = read_frequencies(root / "their-data" / FREQUENCIES, target.vocab_size)
     total = sum(len(run) for text in texts for run in text.written)
     yield Line("its token_freq.pt, read here", f"{counts.sum()} tokens", int(counts.sum()) == total)
-    write_data(root / "our-data", target, texts, LAYERS, Console(quiet=True))
+    with switched_on(QUIET, True):
+        write_data(root / "our-data", target, texts, LAYERS)
     _run(python, "read", root)
     yield from _read_there(load_file(root / "read.safetensors"), root, target)
 

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -13,6 +12,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
+    track,
 )
 
 from outrider.base.terminal import remarks, visible
@@ -22,10 +22,15 @@ Item = TypeVar("Item")
 shown_bar: ContextVar[Progress | None] = ContextVar("shown_bar", default=None)
 
 
-def bars(console: Console | None = None) -> Progress:
-    """Returns progress bars, by default on stderr."""
+def bars(*, stderr: bool = True) -> Progress:
+    """Returns progress bars, where `remarks` go."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, TimeRemainingColumn(), console=console or remarks())
+    return Progress(*columns, TimeRemainingColumn(), console=remarks(stderr=stderr))
+
+
+def tracked(items: Iterable[Item], what: str, total: int) -> Iterable[Item]:
+    """Yields each item of a command's work, and shows how many of `total` are done, if any are."""
+    return track(items, what, total, console=remarks(stderr=False), disable=not total)
 
 
 @contextmanager

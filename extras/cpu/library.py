@@ -80,8 +80,7 @@ def _runs(command: Sequence[str]) -> bool:
         done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            capture_output=True,
             timeout=SECONDS,
             check=False,
         )

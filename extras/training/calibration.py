@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from outrider.base.errors import ConfigError, require
 from outrider.base.folders import write_whole
-from outrider.base.terminal import plain
+from outrider.base.terminal import remark
 from outrider.drafters.dflash.config import DFlashConfig
 from outrider.drafters.dflash.drafter import DFlash
 from outrider.drafters.parts import checkpoint
@@ -80,8 +80,8 @@ class CalibrationRecipe(Recipe):
         write_whole(job.out / FILE, json.dumps(facts, indent=1) + "\n")
         job.log({name: after for name, (_, after) in errors.items()}, 1)
         for name, (before, after) in errors.items():
-            job.console.print(f"{name}: {before:.3f}, calibrated {after:.3f}", highlight=False)
-        job.console.print(plain(job.out), soft_wrap=True)
+            remark(f"{name}: {before:.3f}, calibrated {after:.3f}", stderr=False)
+        remark(job.out, stderr=False)
         return {"drafter": "dflash", "path": str(job.out), "confidence": 0.3}
 
 

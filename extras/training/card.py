@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.base.folders import write_whole
-from outrider.base.terminal import plain
+from outrider.base.terminal import remark
 from outrider.contract.target import Target
 from outrider.extras.training.corpus import Split
 from outrider.extras.training.generated_texts import Text
@@ -50,7 +50,7 @@ def write_result(
     )
     write_whole(job.out / "README.md", "\n\n".join(parts) + "\n")
     write_whole(job.out / "facts.json", json.dumps(all_facts, indent=1) + "\n")
-    job.console.print(plain(job.out), soft_wrap=True)
+    remark(job.out, stderr=False)
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, require
 from outrider.base.expectations import Above
-from outrider.base.terminal import plain
+from outrider.base.terminal import remark
 from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
@@ -87,11 +87,12 @@ class ClassifierRecipe(Recipe):
         share = float(held[1].double().mean())
         job.log({"held_out": loss, "accepted": share}, self.steps)
         plainly = -sum(p * log(p) for p in (share, 1 - share) if p > 0)  # the mean for every token
-        job.console.print(
+        remark(
             f"Of {count} held-out tokens {share:.0%} were accepted: cross entropy {loss:.3f}"
-            f" nats, {plainly:.3f} without features ({len(y)} tokens to learn from)"
+            f" nats, {plainly:.3f} without features ({len(y)} tokens to learn from)",
+            stderr=False,
         )
-        job.console.print(plain(path), soft_wrap=True)
+        remark(path, stderr=False)
         return {"policy": "classifier", "path": str(path)}
 
 

@@ -11,7 +11,7 @@ from hydra.core.hydra_config import HydraConfig
 from outrider.base.errors import ConfigError
 from outrider.base.folders import claimed
 from outrider.base.interruption import advising
-from outrider.base.terminal import remark, remarks
+from outrider.base.terminal import remark
 from outrider.cli.reports import chosen_reports, following
 from outrider.contract.target import Target
 from outrider.data.prompts import without_tools
@@ -73,7 +73,6 @@ def train(config: Train) -> None:
                 origin=origin(target, str(name or config.target["_target_"].rpartition(".")[2])),
                 folder=folder,
                 out=Path(config.out).expanduser() if config.out else folder / "trained",
-                console=remarks(stderr=False),
                 log=reports.log,
             )
         )

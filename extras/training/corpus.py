@@ -3,17 +3,16 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import final
-
-from rich.console import Console
-from rich.progress import track
 
 from outrider.base.bounds import Count
 from outrider.base.contents import json_of
 from outrider.base.errors import refusing, require
 from outrider.base.folders import append_line, claimed, write_whole
-from outrider.base.terminal import plain
+from outrider.base.terminal import remark
+from outrider.base.waiting import tracked
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
@@ -87,10 +86,8 @@ class TextRecipe(Recipe):
             max_new_tokens=job.max_new_tokens,
         )
         path = Path(self.file).expanduser() if self.file else job.folder / "texts.jsonl"
-        count, console = self.held_out + self.texts, job.console
-        return collect_texts(
-            job.writer(), job.prompts, path, count, writing=writing, console=console
-        )
+        count = self.held_out + self.texts
+        return collect_texts(job.writer(), job.prompts, path, count, writing=writing)
 
     def _given(self, job: Job, rows: str) -> list[Text]:
         """Returns the texts in rows that the user has; a run continues only with the same ones."""
@@ -109,7 +106,6 @@ def collect_texts(
     count: int,
     *,
     writing: Writing,
-    console: Console,
 ) -> list[Text]:
     """Returns `count` texts of the target, from a file as far as it goes.
 
@@ -126,18 +122,13 @@ def collect_texts(
     origin = path.with_name(f"{path.name}.origin.json")
     facts = identity(asdict(writing), target, prompts)
     del facts["versions"]  # later versions may read the texts
-    with claimed(path, wait=lambda line: console.print(plain(line))):
+    with claimed(path, wait=partial(remark, stderr=False)):
         if origin.is_file() or not path.is_file():
             keep_facts(origin, facts)
         texts = _read_texts(path)[:count]
         missing = range(len(texts), count)
-        for text in track(
-            write_texts(target, prompts, missing, writing),
-            "The target writes",
-            total=len(missing),
-            console=console,
-            disable=not missing,
-        ):
+        written = write_texts(target, prompts, missing, writing)
+        for text in tracked(written, "The target writes", len(missing)):
             append_line(path, json.dumps({name: getattr(text, name) for name in WRITTEN}))
             texts.append(text)
     return texts

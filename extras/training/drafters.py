@@ -8,6 +8,7 @@ from typing import Any, final
 
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, nearest, require
+from outrider.base.terminal import remark
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
@@ -98,7 +99,6 @@ class DrafterRecipe(TextRecipe):
             held_out,
             schedule,
             folder=job.folder,
-            console=job.console,
             evaluate=evaluate,
             log=job.log,
         )
@@ -120,8 +120,8 @@ class DrafterRecipe(TextRecipe):
             return read(learned), read(held_out)
         states = Path(self.states).expanduser() if self.states else job.folder / "states"
         return (
-            compute_states(target, learned, names, states / "learned", job.console),
-            compute_states(target, held_out, names, states / "held_out", job.console),
+            compute_states(target, learned, names, states / "learned"),
+            compute_states(target, held_out, names, states / "held_out"),
         )
 
 
@@ -150,7 +150,7 @@ def write_fitted(
     job.log(figures, 1)
     line = ", ".join(f"{name} {value:.3f}" for name, value in figures.items())
     tokens = split.facts()["tokens"]
-    job.console.print(f"{tokens} tokens; on held-out texts {line}", highlight=False)
+    remark(f"{tokens} tokens; on held-out texts {line}", stderr=False)
     write_result(job, split, [{"step": 1.0, **figures}], family=family, facts=facts)
 
 

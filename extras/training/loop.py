@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 
 import torch
-from rich.console import Console
 
 from outrider.base.errors import ConfigError, require
 from outrider.base.waiting import bars
@@ -21,14 +20,13 @@ MEASURED = 256
 """The number of texts from which a network's start and bases are computed."""
 
 
-def train_network(  # noqa: PLR0913  what is trained, on what, how, and who is told
+def train_network(
     learner: Learner,
     examples: Examples,
     held_out: Examples,
     schedule: Schedule,
     *,
     folder: Path,
-    console: Console,
     evaluate: Callable[[], Figures] = dict,
     log: Log = lambda *_: None,
 ) -> list[Figures]:
@@ -68,7 +66,7 @@ def train_network(  # noqa: PLR0913  what is trained, on what, how, and who is t
     network, optimizer = accelerator.prepare(network, optimizer)
     steps = schedule.steps(len(examples.texts))
     progress = TrainingProgress(network, optimizer, schedule, steps, folder)
-    with bars(console) as bar:
+    with bars(stderr=False) as bar:
         task = bar.add_task("Training", total=steps, completed=progress.step)
         for batch in _remaining_batches(examples, schedule, progress.step, steps):
             if progress.stale >= schedule.patience:
@@ -106,7 +104,7 @@ def train_network(  # noqa: PLR0913  what is trained, on what, how, and who is t
                 progress.record({"held_out": sum(values) / len(values)} | evaluate())
                 point = progress.curve[-1]
                 told = [f"{name} {value:.3f}" for name, value in point.items() if name != "step"]
-                console.print(f"step {progress.step}: {', '.join(told)}", highlight=False)
+                bar.console.print(f"step {progress.step}: {', '.join(told)}")
                 log({**point, "rate": group["lr"]}, progress.step)
     progress.restore_best()
     network.eval()

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, final
 
-from rich.console import Console
-from rich.progress import track
-
+from outrider.base.waiting import tracked
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Fixed, Policy
 from outrider.contract.round import Round
@@ -58,7 +56,6 @@ class Job:
     origin: Mapping[str, str]
     folder: Path
     out: Path
-    console: Console
     log: Log
     began: float = field(default_factory=time.monotonic)
 
@@ -69,7 +66,7 @@ class Job:
 
         policy: returns the one for a prompt.
         """
-        for number, prompt in enumerate(track(self.prompts, "Decoding", console=self.console)):
+        for number, prompt in enumerate(tracked(self.prompts, "Decoding", len(self.prompts))):
             text = self.target.encode_turns(prompt.turns[:1], chat=self.chat)
             for round in decode(
                 self.target,

@@ -1,12 +1,10 @@
 """Checks of a recipe: each takes a callable that makes one, and raises AssertionError."""
 
 from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rich.console import Console
-
+from outrider.base.terminal import QUIET, switched_on
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.data.prompts import Prompt
@@ -31,7 +29,7 @@ PROMPTS = tuple(
 def check_a_part_is_made_that_loads(make: Make) -> None:
     """Training writes a part that loads by what the recipe returns; a drafter writes a draft."""
     target = tiny_target(VOCAB_SIZE)
-    with TemporaryDirectory(prefix="outrider-") as folder:
+    with TemporaryDirectory(prefix="outrider-") as folder, switched_on(QUIET, True):
         made = make()(tiny_job(Path(folder)))
         role = next((role for role in ROLES if role in made), None)
         assert role is not None, f"it returned {made!r}: expected a role and a name, with settings"
@@ -63,7 +61,6 @@ def tiny_job(folder: Path) -> Job:
         origin={},
         folder=folder,
         out=folder / "trained",
-        console=Console(file=StringIO()),
         log=Report().log,
     )
 
@@ -73,7 +70,7 @@ CHECKS = (check_a_part_is_made_that_loads,)
 
 def check_data_are_read_again(make: Make) -> None:
     """What is written is read as rows, with the target's states along each of them."""
-    with TemporaryDirectory(prefix="outrider-") as folder:
+    with TemporaryDirectory(prefix="outrider-") as folder, switched_on(QUIET, True):
         job = tiny_job(Path(folder))
         rows = make()(job).get("recipe.rows")
         assert isinstance(rows, str), "expected the folder of the rows, as recipe.rows"

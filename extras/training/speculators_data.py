@@ -9,8 +9,6 @@ from typing import Any, ClassVar, final
 
 import torch
 from jaxtyping import Float
-from rich.console import Console
-from rich.progress import track
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -19,7 +17,8 @@ from torch.nn.functional import linear
 from outrider.base.bounds import checked
 from outrider.base.errors import ConfigError, is_int, refusing, require
 from outrider.base.folders import replacing, write_whole
-from outrider.base.terminal import plain
+from outrider.base.terminal import remark
+from outrider.base.waiting import tracked
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.features import default_layers
@@ -155,20 +154,18 @@ class SpeculatorsData(TextRecipe):
         is_valid = all(0 <= layer < count for layer in layers)
         require(is_valid, "recipe.layers", layers, f"numbers from 0 to {count - 1}")
         split = self.split(job)
-        write_data(job.out, job.target, [*split.held_out, *split.learned], layers, job.console)
-        job.console.print(plain(job.out), soft_wrap=True)
+        write_data(job.out, job.target, [*split.held_out, *split.learned], layers)
+        remark(job.out, stderr=False)
         return {"recipe.rows": str(job.out)}
 
 
-def write_data(
-    folder: Path, target: Target, texts: Sequence[Text], layers: Sequence[int], console: Console
-) -> None:
+def write_data(folder: Path, target: Target, texts: Sequence[Text], layers: Sequence[int]) -> None:
     """Writes texts, token counts and states. layers: of the states that precede the last ones."""
     write_rows(folder, texts)
     counts = Counter(token for text in texts for run in text.written for token in run)
     with replacing(folder / FREQUENCIES) as scratch:
         torch.save(dict(sorted(counts.items())), scratch)
-    for number, text in enumerate(track(texts, "The target reads", console=console)):
+    for number, text in enumerate(tracked(texts, "The target reads", len(texts))):
         write_state_file(target, text.ids, layers, state_path(folder / FOLDER, number))
 
 

@@ -8,15 +8,14 @@ from typing import final
 
 import torch
 from jaxtyping import Bool, Float, Int
-from rich.console import Console
-from rich.progress import track
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from outrider.base.folders import claimed, replacing
-from outrider.base.terminal import plain
+from outrider.base.terminal import remark
+from outrider.base.waiting import tracked
 from outrider.contract.target import Target
 from outrider.extras.training.generated_texts import Text
 from outrider.plugins.fingerprint import hash_of
@@ -103,7 +102,7 @@ def sample_positions(
 
 
 def compute_states(
-    target: Target, texts: Sequence[Text], names: Sequence[str], folder: Path, console: Console
+    target: Target, texts: Sequence[Text], names: Sequence[str], folder: Path
 ) -> Examples:
     """Returns texts with the target's states along them.
 
@@ -111,15 +110,13 @@ def compute_states(
     weights, and written if not. If another process writes to the folder, this one waits.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with claimed(folder, wait=lambda line: console.print(plain(line))):
+    with claimed(folder, wait=partial(remark, stderr=False)):
         weights = target.fingerprint() or ""
         digests = [hash_of([weights, text.ids]) for text in texts]
         paths = [folder / f"states-{number:05}.safetensors" for number in range(len(texts))]
         rows = zip(texts, paths, digests, strict=True)
         missing = [row for row in rows if not _holds(*row[1:], names)]
-        for text, path, digest in track(
-            missing, "The target reads", console=console, disable=not missing
-        ):
+        for text, path, digest in tracked(missing, "The target reads", len(missing)):
             states = states_of(target, text.ids, names)
             halves = {name: it.half() if name != BEST else it for name, it in states.items()}
             with replacing(path) as scratch:

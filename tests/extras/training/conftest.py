@@ -1,12 +1,10 @@
 """A tiny target, and texts of it with their states."""
 
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from rich.console import Console
 
 from outrider import Sampling
 from outrider.extras.training.corpus import collect_texts
@@ -17,17 +15,12 @@ from outrider.targets.transformers import TransformersTarget
 
 
 @pytest.fixture
-def console() -> Console:
-    return Console(file=StringIO(), width=200)
-
-
-@pytest.fixture
 def target(deep_llama: Any, words: Any) -> TransformersTarget:
     return TransformersTarget(deep_llama(), words)
 
 
 @pytest.fixture
-def collect(console: Console, tmp_path: Path) -> Any:
+def collect(tmp_path: Path) -> Any:
     """Collects texts of a target in a file of the test's folder, greedy and drawn ones in turn."""
     samplings = [Sampling(), Sampling(temperature=1.0)]
 
@@ -36,7 +29,7 @@ def collect(console: Console, tmp_path: Path) -> Any:
     ) -> list[Text]:
         writing = Writing(True, samplings, question_tokens=4, max_new_tokens=tokens)
         path = tmp_path / f"{name}.jsonl"
-        return collect_texts(target, prompts, path, count, writing=writing, console=console)
+        return collect_texts(target, prompts, path, count, writing=writing)
 
     return collected
 
@@ -52,6 +45,6 @@ def texts() -> list[Text]:
 
 
 @pytest.fixture
-def examples(target: Any, texts: Any, tmp_path: Path, console: Console) -> Any:
+def examples(target: Any, texts: Any, tmp_path: Path) -> Any:
     names = [HIDDEN, *(f"{HIDDEN}.{layer}" for layer in range(5))]
-    return compute_states(target, texts, names, tmp_path / "states", console)
+    return compute_states(target, texts, names, tmp_path / "states")

@@ -163,7 +163,7 @@ def test_a_corrector_is_shown_the_tokens_of_the_text(
 
 @pytest.mark.parametrize("kind", CORRECTORS)
 def test_a_network_with_a_corrector_learns_and_drafts_from_its_checkpoint(
-    kind: str, target: Any, examples: Any, tmp_path: Path, console: Any
+    kind: str, target: Any, examples: Any, tmp_path: Path
 ) -> None:
     options = OPTIONS | {"corrector": kind, "rank": 8, "candidates": 6}
     learned = make_learner("dflash", target, Vocabulary(31), 0, options)
@@ -171,7 +171,7 @@ def test_a_network_with_a_corrector_learns_and_drafts_from_its_checkpoint(
     batch = next(examples.batches(24, 0)).to(torch.device("cpu"), torch.float32)
     torch.manual_seed(0)
     before = learned.loss(batch).item()
-    train_network(learned, examples, examples, schedule, folder=tmp_path, console=console)
+    train_network(learned, examples, examples, schedule, folder=tmp_path)
     torch.manual_seed(0)
     assert learned.loss(batch).item() < before
     learned.save_checkpoint(tmp_path / "made")

@@ -31,22 +31,22 @@ def test_the_student_starts_as_the_first_layers(target: Any) -> None:
 @pytest.mark.parametrize("divergence", [*DIVERGENCES][:2])
 @pytest.mark.parametrize("on_policy", [False, True])
 def test_the_student_gets_nearer_to_the_target(
-    *, divergence: str, on_policy: bool, target: Any, examples: Any, tmp_path: Path, console: Any
+    *, divergence: str, on_policy: bool, target: Any, examples: Any, tmp_path: Path
 ) -> None:
     options = {"layers": 2, "divergence": divergence, "on_policy": on_policy}
     learned = make_learner("small_lm", target, Vocabulary(31), 0, options)
     before = [tensor.clone() for tensor in target.model.parameters()]
-    curve = train_network(learned, examples, examples, SCHEDULE, folder=tmp_path, console=console)
+    curve = train_network(learned, examples, examples, SCHEDULE, folder=tmp_path)
     assert curve[-1]["held_out"] < curve[0]["held_out"]
     assert all(map(torch.equal, before, target.model.parameters()))
 
 
 def test_a_student_learns_to_write_some_tokens_alone(
-    target: Any, examples: Any, tmp_path: Path, console: Any
+    target: Any, examples: Any, tmp_path: Path
 ) -> None:
     vocabulary = Vocabulary(31, torch.arange(3, 28))
     learned = make_learner("small_lm", target, vocabulary, 0, {"layers": 2})
-    curve = train_network(learned, examples, examples, SCHEDULE, folder=tmp_path, console=console)
+    curve = train_network(learned, examples, examples, SCHEDULE, folder=tmp_path)
     assert curve[-1]["held_out"] < curve[0]["held_out"]
     learned.save_checkpoint(tmp_path / "out")
     ids = torch.tensor([[3, 4, 5]])

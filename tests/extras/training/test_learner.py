@@ -64,11 +64,10 @@ def test_a_trained_drafter_drafts_the_taught_text(
     writer: Any,
     greedy: Any,
     tmp_path: Path,
-    console: Any,
 ) -> None:
     vocabulary = frequent(count_tokens((text.ids for text in greedy), 31), known)
     learned = make_learner(family, writer, vocabulary, 0, OPTIONS[family])
-    examples = compute_states(writer, greedy, learned.reads, tmp_path / "states", console)
+    examples = compute_states(writer, greedy, learned.reads, tmp_path / "states")
     epochs = 20 if family == "medusa" else 12
     schedule = Schedule(
         epochs=epochs, batch=10, rate=0.02, warmup=5, evaluate=60, patience=9, whitened=whitened
@@ -86,7 +85,7 @@ def test_a_trained_drafter_drafts_the_taught_text(
         return sum(round.accepted for round in rounds) / len(rounds)
 
     before = accepted()
-    train_network(learned, examples, examples, schedule, folder=tmp_path / "run", console=console)
+    train_network(learned, examples, examples, schedule, folder=tmp_path / "run")
     assert accepted() > before + GAINS[family]
 
 

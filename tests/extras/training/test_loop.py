@@ -21,11 +21,11 @@ SCHEDULE = Schedule(epochs=4, batch=6, rate=0.02, warmup=2, evaluate=3, patience
 
 
 @pytest.fixture
-def go(target: Any, examples: Any, console: Any) -> Any:
+def go(target: Any, examples: Any) -> Any:
     def start(folder: Path, schedule: Schedule = SCHEDULE, evaluate: Any = dict) -> Any:
         learned = make_learner("medusa", target, Vocabulary(31), 0, {"heads": 2, "share": 0.7})
         curve = train_network(
-            learned, examples, examples, schedule, folder=folder, console=console, evaluate=evaluate
+            learned, examples, examples, schedule, folder=folder, evaluate=evaluate
         )
         return curve, learned.network.state_dict()
 
@@ -73,36 +73,36 @@ def test_training_stops_early_and_keeps_the_best(go: Any, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("family", ["medusa", "eagle3"])
 def test_texts_that_are_too_short_to_learn_from_end_the_run(
-    family: str, target: Any, tmp_path: Path, console: Any
+    family: str, target: Any, tmp_path: Path
 ) -> None:
     """A batch without anything to learn is passed over, but a run on nothing is no success."""
     learner = make_learner(family, target, Vocabulary(31), 0, {})
     texts = [Text([2, 3], 1, 1)] * 4
-    short = compute_states(target, texts, learner.reads, tmp_path / "states", console)
+    short = compute_states(target, texts, learner.reads, tmp_path / "states")
     with pytest.raises(ConfigError, match=r"recipe\.texts=4: expected some that it learns from"):
-        train_network(learner, short, short, SCHEDULE, folder=tmp_path, console=console)
+        train_network(learner, short, short, SCHEDULE, folder=tmp_path)
 
 
 def test_a_loss_that_is_not_a_number_ends_the_run(
-    target: Any, examples: Any, console: Any, tmp_path: Path
+    target: Any, examples: Any, tmp_path: Path
 ) -> None:
     learned = make_learner("medusa", target, Vocabulary(31), 0, {"heads": 1})
     broken = replace(learned, loss=lambda batch: learned.loss(batch) * float("nan"))
     with pytest.raises(ConfigError, match="the loss is not a number after 1 steps"):
-        train_network(broken, examples, examples, SCHEDULE, folder=tmp_path, console=console)
+        train_network(broken, examples, examples, SCHEDULE, folder=tmp_path)
 
 
 @pytest.mark.parametrize("family", ["medusa", "eagle3", "dflash", "small_lm"])
 def test_small_steps_count_for_a_target_in_bfloat16(
-    *, family: str, deep_llama: Any, words: Any, texts: Any, tmp_path: Path, console: Any
+    *, family: str, deep_llama: Any, words: Any, texts: Any, tmp_path: Path
 ) -> None:
     target = TransformersTarget(deep_llama().bfloat16(), words)
     options = {"layers": 2} if family == "small_lm" else {}
     learned = make_learner(family, target, Vocabulary(31), 0, options)
-    examples = compute_states(target, texts, learned.reads, tmp_path / "states", console)
+    examples = compute_states(target, texts, learned.reads, tmp_path / "states")
     start = {name: tensor.float() for name, tensor in learned.network.named_parameters()}
     tiny = Schedule(epochs=1, batch=24, rate=1e-5, warmup=1, evaluate=1)  # rounding: about 1e-4
-    train_network(learned, examples, examples, tiny, folder=tmp_path, console=console)
+    train_network(learned, examples, examples, tiny, folder=tmp_path)
     changed = [
         (tensor != start[name])[tensor.grad != 0]
         for name, tensor in learned.network.named_parameters()

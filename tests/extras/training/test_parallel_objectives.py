@@ -47,12 +47,12 @@ def test_each_row_predicts_the_token_of_a_draft(target: Any, texts: Any, tmp_pat
         torch.testing.assert_close(draft.probs[-1], probs[row].double(), rtol=0.02, atol=2e-3)
 
 
-def test_the_loss_falls(target: Any, examples: Any, tmp_path: Path, console: Any) -> None:
+def test_the_loss_falls(target: Any, examples: Any, tmp_path: Path) -> None:
     learned = make_learner("pard", target, Vocabulary(31), 0, PARD | {"share": 0.9})
     schedule = Schedule(epochs=16, batch=12, rate=0.01, warmup=4, evaluate=16, patience=9)
     batch = next(examples.batches(24, 0)).to(torch.device("cpu"), torch.float32)
     before = learned.loss(batch).item()
-    train_network(learned, examples, examples, schedule, folder=tmp_path, console=console)
+    train_network(learned, examples, examples, schedule, folder=tmp_path)
     assert learned.loss(batch).item() < before / 2, before
 
 

@@ -36,7 +36,7 @@ def test_the_seed_decides_the_order(examples: Any) -> None:
 
 @pytest.mark.usefixtures("examples")
 def test_files_of_other_texts_weights_or_states_are_computed_again(
-    texts: Any, target: Any, llama: Any, tmp_path: Path, console: Any
+    texts: Any, target: Any, llama: Any, tmp_path: Path
 ) -> None:
     path, state = tmp_path / "states" / "states-00000.safetensors", f"{HIDDEN}.2"
     contents = [path.read_bytes()]
@@ -46,6 +46,6 @@ def test_files_of_other_texts_weights_or_states_are_computed_again(
         (target, texts[1:], [HIDDEN, state]),
         (TransformersTarget(llama(1)), texts[1:], [HIDDEN, state]),
     ):
-        compute_states(reader, some, names, tmp_path / "states", console)
+        compute_states(reader, some, names, tmp_path / "states")
         contents.append(path.read_bytes())
     assert contents[0] == contents[1] and len(set(contents)) == 4
