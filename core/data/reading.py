@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from outrider.base.bounds import Count, checked
 from outrider.base.contents import text_in
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import remark
 from outrider.data.conversations import replay_of
 from outrider.data.prompts import Prompt, is_encodable
@@ -57,8 +57,7 @@ def collect(
     if skipped:
         count = len(prompts) + len(skipped)
         remark(f"data.path={path!r}: {len(skipped)} of {count} records are skipped; {skipped[0]}")
-    if not prompts:
-        raise ConfigError(f"data.path={path!r}: expected at least one prompt, there is none")
+    require(bool(prompts), "data.path", path, "at least one prompt, there is none")
     return list(prompts.values())
 
 

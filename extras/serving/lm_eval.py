@@ -109,12 +109,19 @@ class OutriderLM(LM):  # type: ignore[misc]
     def loglikelihood_rolling(
         self, requests: Sequence[Any], disable_tqdm: bool = False
     ) -> list[float]:
-        """Returns each text's log-probability, in windows as long as the target reads."""
+        """Returns each text's log-probability, in windows as long as the target reads.
+
+        Each token is scored once, after as many others as can be read.
+        """
         answers = []
         for request in requests:
             (text,) = request.args
-            windows = _windows(self._ids(text), self._prefix, self._target.max_length)
-            answer = sum(self._score(*window)[0] for window in windows)
+            ids = self._ids(text)
+            whole, size = [self._prefix, *ids], self._target.max_length or max(1, len(ids))
+            answer = 0.0
+            for start in range(0, len(ids), size):
+                before = max(0, min(start + size, len(ids)) - size)
+                answer += self._score(whole[before : start + 1], ids[start : start + size])[0]
             self.cache_hook.add_partial("loglikelihood_rolling", request.args, answer)
             answers.append(answer)
         return answers
@@ -201,13 +208,3 @@ class OutriderLM(LM):  # type: ignore[misc]
             rows = session.score(Draft.chain(continuation[:-1])).double().log_softmax(-1)
         chosen = rows[range(len(continuation)), list(continuation)]
         return float(chosen.sum()), bool((chosen == rows.amax(-1)).all())
-
-
-def _windows(
-    ids: Sequence[int], prefix: int, longest: int | None
-) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
-    """Yields contexts and continuations: each token once, after as many others as can be read."""
-    text, size = [prefix, *ids], longest or max(1, len(ids))
-    for start in range(0, len(ids), size):
-        end = min(start + size, len(ids))
-        yield text[max(0, end - size) : start + 1], ids[start:end]

@@ -100,12 +100,7 @@ class TextRecipe(Recipe):
 
 
 def collect_texts(
-    target: Target,
-    prompts: Sequence[Prompt],
-    path: Path,
-    count: int,
-    *,
-    writing: Writing,
+    target: Target, prompts: Sequence[Prompt], path: Path, count: int, *, writing: Writing
 ) -> list[Text]:
     """Returns `count` texts of the target, from a file as far as it goes.
 

@@ -94,13 +94,7 @@ class DrafterRecipe(TextRecipe):
             return measure_drafter(job.target, drafter, split.held_out, job.gamma)
 
         curve = train_network(
-            learner,
-            examples,
-            held_out,
-            schedule,
-            folder=job.folder,
-            evaluate=evaluate,
-            log=job.log,
+            learner, examples, held_out, schedule, folder=job.folder, evaluate=evaluate, log=job.log
         )
         learner.save_checkpoint(job.out)
         facts = {

@@ -17,8 +17,8 @@ from outrider.base.folders import replacing, write_whole
 CURVE = "curve.jsonl"
 CHECKPOINT = "checkpoint.pt"
 
-FIELDS = {"facts", "network", "optimizer", "step", "stale", "best", "curve"}
-"""What a checkpoint holds."""
+KEPT = ("step", "stale", "best", "curve")
+"""What a checkpoint holds of the progress itself, beside its facts and two states."""
 
 Figures = dict[str, float]
 """What was measured, by name."""
@@ -73,6 +73,7 @@ class TrainingProgress:
     stale: the number of evaluations since the best one.
     losses: those of the steps since the last evaluation.
     curve: what was measured at each evaluation.
+    best: the network's state at the best one.
 
     Raises `ConfigError` if the checkpoint belongs to another schedule, or is damaged.
     """
@@ -84,9 +85,9 @@ class TrainingProgress:
         self.stale: int = 0
         self.losses: list[float] = []
         self.curve: list[Figures] = []
+        self.best: dict[str, Tensor] = {}
         self._network, self._optimizer, self._folder = network, optimizer, folder
         self._facts = {**asdict(schedule), "steps": steps}
-        self._best: dict[str, Tensor] = {}
         if (folder / CHECKPOINT).is_file():
             self._resume()
 
@@ -100,9 +101,8 @@ class TrainingProgress:
         with refusing(f"{path}: expected a network of the same shape", RuntimeError):
             self._network.load_state_dict(checkpoint["network"])
         self._optimizer.load_state_dict(checkpoint["optimizer"])
-        self.step, self.stale = checkpoint["step"], checkpoint["stale"]
-        self._best = checkpoint["best"]
-        self.curve.extend(checkpoint["curve"])
+        for name in KEPT:
+            setattr(self, name, checkpoint[name])
 
     def record(self, figures: Figures) -> None:
         """Adds a point to the curve, and writes a checkpoint.
@@ -114,32 +114,27 @@ class TrainingProgress:
         point = {"step": float(self.step), "loss": sum(self.losses) / len(self.losses)} | figures
         if not self.curve or _merit(figures) > max(map(_merit, self.curve)):
             state = self._network.state_dict()
-            self._best = {name: tensor.detach().clone() for name, tensor in state.items()}
+            self.best = {name: tensor.detach().clone() for name, tensor in state.items()}
             self.stale = 0
         else:
             self.stale += 1
         self.losses.clear()
         self.curve.append(point)
+        checkpoint = {
+            "facts": self._facts,
+            "network": self._network.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            **{name: getattr(self, name) for name in KEPT},
+        }
         with replacing(self._folder / CHECKPOINT) as scratch:
-            torch.save(
-                {
-                    "facts": self._facts,
-                    "network": self._network.state_dict(),
-                    "optimizer": self._optimizer.state_dict(),
-                    "step": self.step,
-                    "stale": self.stale,
-                    "best": self._best,
-                    "curve": self.curve,
-                },
-                scratch,
-            )
+            torch.save(checkpoint, scratch)
         lines = [json.dumps(past) + "\n" for past in self.curve]
         write_whole(self._folder / CURVE, "".join(lines))
 
     def restore_best(self) -> None:
         """Gives the network the best weights."""
-        if self._best:
-            self._network.load_state_dict(self._best)
+        if self.best:
+            self._network.load_state_dict(self.best)
 
 
 def _merit(figures: Figures) -> float:
@@ -156,6 +151,9 @@ def _load(path: Path) -> dict[str, Any]:
             f"{path}: damaged, expected a checkpoint ({reason}); delete it to train from the first"
             " step"
         ) from error
-    if not (isinstance(checkpoint, dict) and checkpoint.keys() >= FIELDS):
+    if not (
+        isinstance(checkpoint, dict)
+        and checkpoint.keys() >= {"facts", "network", "optimizer", *KEPT}
+    ):
         raise ConfigError(f"{path}: expected a checkpoint of `outrider train`")
     return checkpoint

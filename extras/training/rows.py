@@ -196,8 +196,7 @@ def _turn(message: Any, where: str) -> dict[str, Any]:
     role, speaker, content = role_of(message, where)
     refuse_tools(message, f"{where}.")
     text = message.get(content)
-    if not isinstance(text, str):
-        raise ConfigError(f"{where}.{content}={text!r:.60}: expected text")
+    require(isinstance(text, str), f"{where}.{content}", text, "text")
     beside = {key: it for key, it in _filled(message).items() if key not in (speaker, content)}
     return {**beside, "role": role, "content": text}
 
