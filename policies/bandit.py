@@ -41,27 +41,26 @@ class Bandit(Policy):
     @checked("policy")
     def __init__(self, c: NonNegative | None = None, state: str | None = None) -> None:
         self._c = c
-        self._pulls: dict[int, int] = {}  # by arm, the rounds
-        self._gains: dict[int, float] = {}  # by arm, the sum of tokens per second
         self._arm = 1
         self._first = True
         self._memory = SavedState(self, state, _learned=[])
-        for arm, pulls, gains in self._learned:
-            self._pulls[arm], self._gains[arm] = pulls, gains
+        # By arm, the rounds and the sum of tokens per second.
+        self._arms = {arm: (pulls, gains) for arm, pulls, gains in self._learned}
 
     def reset(self) -> None:
         self._first = True  # this round also reads the prompt, so its time means nothing
 
     def depth(self, gamma: int) -> int:
         arms = range(1, gamma + 1)
-        untried = [arm for arm in arms if not self._pulls.get(arm)]
+        untried = [arm for arm in arms if arm not in self._arms]
         self._arm = untried[0] if untried else max(arms, key=self._bound)
         return self._arm
 
     def _bound(self, arm: int) -> float:
-        total, pulls = sum(self._pulls.values()), self._pulls[arm]
-        best = max(self._gains[other] / self._pulls[other] for other in self._pulls)
-        mean = self._gains[arm] / pulls / best if best > 0 else 0.0
+        total = sum(pulls for pulls, _ in self._arms.values())
+        best = max(gains / pulls for pulls, gains in self._arms.values())
+        pulls, gains = self._arms[arm]
+        mean = gains / pulls / best if best > 0 else 0.0
         return mean + EXPLORE * math.sqrt(math.log(total) / pulls)
 
     def observe(self, round: Round) -> None:
@@ -69,9 +68,7 @@ class Bandit(Policy):
             self._first = False
             return
         cost = sum(round.seconds.values()) if self._c is None else 1 + self._c * round.drafted
-        self._pulls[self._arm] = self._pulls.get(self._arm, 0) + 1
-        gain = len(round.tokens) / max(cost, 1e-9)
-        self._gains[self._arm] = self._gains.get(self._arm, 0.0) + gain
-        if round.stop is not None:
-            self._learned = [(arm, pulls, self._gains[arm]) for arm, pulls in self._pulls.items()]
-            self._memory.save()
+        pulls, gains = self._arms.get(self._arm, (0, 0.0))
+        self._arms[self._arm] = pulls + 1, gains + len(round.tokens) / max(cost, 1e-9)
+        self._learned = [(arm, *sums) for arm, sums in self._arms.items()]
+        self._memory.save_after(round)

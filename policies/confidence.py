@@ -76,8 +76,7 @@ class Confidence(NodePolicy):
                 self._seen.append((probability, accepted))
         self._seen = self._seen[-WINDOW:]
         self.threshold = fitted(self._seen, self.threshold)
-        if round.stop is not None:
-            self._memory.save()
+        self._memory.save_after(round)
 
 
 def own_probability(draft: Draft, node: int) -> float | None:

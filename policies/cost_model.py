@@ -116,8 +116,7 @@ class CostModel(Policy):
         for node, accepted in tested_nodes(round):
             if (q := self._given.values[node]) is not None:
                 self._hits = [self._hits[0] + accepted, self._hits[1] + q]
-        if round.stop is not None:
-            self._memory.save()
+        self._memory.save_after(round)
 
     def _acceptance(self, depth: int) -> float:
         """Returns the share of accepted tokens at a depth, from 1, among those tested there."""

@@ -73,8 +73,7 @@ class Goodput(Policy):
         if round.tested:
             rate = round.accepted / round.tested
             self.alpha += UPDATE * (rate - self.alpha)
-        if round.stop is not None:
-            self._memory.save()
+        self._memory.save_after(round)
 
 
 def coefficients(points: Sequence[tuple[Sequence[float], float]]) -> list[float] | None:

@@ -77,5 +77,4 @@ class Optimal(Policy):
             self._drafted += round.drafted
             self._score += round.seconds["score"]
             self._rounds += 1
-        if round.stop is not None:
-            self._memory.save()
+        self._memory.save_after(round)

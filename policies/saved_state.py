@@ -8,6 +8,7 @@ from outrider.base.contents import json_in
 from outrider.base.errors import refusing
 from outrider.base.folders import write_whole
 from outrider.contract.policy import Policy
+from outrider.contract.round import Round
 
 
 @final
@@ -36,12 +37,12 @@ class SavedState:
         for name, value in initial.items():
             setattr(policy, name, value)
 
-    def save(self) -> None:
-        """Replaces the file by one with the values of now, which must fit JSON; once a prompt.
+    def save_after(self, round: Round) -> None:
+        """Replaces the file by one with the values, which must fit JSON, once a text has ended.
 
         If two processes share the file, the one that saves last wins.
         """
-        if self._path is not None:
+        if self._path is not None and round.stop is not None:
             texts = self._owner.texts_before + sum(self._owner.texts.values())
             values = {name: getattr(self._owner, name) for name in self._names}
             write_whole(self._path, json.dumps({self._policy: values, "texts": texts}))

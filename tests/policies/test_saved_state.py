@@ -47,7 +47,7 @@ def test_the_next_run_starts_from_the_learned_state(
     assert (list(learned), list(learned[make.__name__])) == ([make.__name__, "texts"], names)
     extra = {"refit": True} if make is Confidence else {}
     again, untaught = make(state=str(path), **extra), make(**extra)
-    for name in ("alpha", "c", "threshold", "_pulls", "_gains", "_calls"):
+    for name in ("alpha", "c", "threshold", "_arms", "_calls"):
         if hasattr(policy, name):
             learned = json.loads(json.dumps(getattr(policy, name)))
             assert json.loads(json.dumps(getattr(again, name))) == learned
