@@ -66,9 +66,8 @@ def run_audit(
         "max_new_tokens": AUDITED_TOKENS,
         "hydra": {"run": {"dir": str(folder)}},
     }
-    preset.parent.mkdir(parents=True, exist_ok=True)
-    preset.write_text(f"# @package _global_\n{json.dumps(asked)}\n")
-    prompts.write_text("".join(json.dumps({"turns": each}) + "\n" for each in turns))
+    write_whole(preset, f"# @package _global_\n{json.dumps(asked)}\n")
+    write_whole(prompts, "".join(json.dumps({"turns": each}) + "\n" for each in turns))
     command = [sys.executable, "-m", "outrider", "audit", "--config-dir"]
     command += [str(folder / "config"), "+experiment=served", "data=jsonl"]
     environment = {**os.environ, "VLLM_API_KEY": server.key}

@@ -152,17 +152,17 @@ class Speculation:
         )
         call.check()
         with self._lock:
-            return self._answer(call, streamer)
+            return self._answer(call)
 
-    def _answer(self, call: Call, streamer: Any) -> Tensor | GenerateDecoderOnlyOutput:
+    def _answer(self, call: Call) -> Tensor | GenerateDecoderOnlyOutput:
         rest, sampling = unwarped(call.processors, call.config.do_sample)
         rows = [Request(call, number, rest) for number in range(call.rows)]
         self.generations = [Generation() for _ in rows]
         for number, round in self._rounds(call, rows, sampling):
             self.generations[number].add(round)
-            if streamer is not None:
+            if call.streamer is not None:
                 for token in round.tokens:
-                    streamer.put(torch.tensor([token]))
+                    call.streamer.put(torch.tensor([token]))
         texts = [generation.tokens for generation in self.generations]
         sequences = padded(call.input_ids, texts, call.config)
         if not call.returns_dict:
@@ -239,8 +239,6 @@ def padded(input_ids: Tensor, texts: Sequence[Sequence[int]], config: Any) -> Te
     pad = config._pad_token_tensor
     if pad is None and min(map(len, texts)) < width:
         raise ConfigError("pad_token_id=None: expected an id, the rows end at different lengths")
-    filled = [
-        [*text, *[int(pad)] * (width - len(text))] if len(text) < width else list(text)
-        for text in texts
-    ]
+    fill = 0 if pad is None else int(pad)
+    filled = [[*text, *[fill] * (width - len(text))] for text in texts]
     return torch.cat((input_ids, torch.tensor(filled, device=input_ids.device)), dim=-1)
