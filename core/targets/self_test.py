@@ -160,17 +160,16 @@ def _read_in_parts(model: Model, start: list[int], length: int) -> _Subject:
         readings = list(read([opened], rounds, subject.plain))
         grown = cached.length == length - 1
         again = CachedModel(model, source=source).feed(text[: head + 2], head + 2)[:head]
-    except Exception as error:  # whatever a model may raise
-        if is_cut_off():
-            raise
+    except Exception as error:  # noqa: BLE001  whatever a model may raise
+        line = _line(error)
         if engine_of(model).spreads:
             raise TargetError(
-                f"model {name} can't be read in several processes: {_line(error)}: expected a model"
-                " that transformers can spread"
+                f"model {name} can't be read in several processes: {line}: expected a model that"
+                " transformers can spread"
             ) from None
         raise TargetError(
-            f"model {name} can't be read in parts: {_line(error)}: expected a decoder that keeps"
-            " its keys and values in the cache that it is given"
+            f"model {name} can't be read in parts: {line}: expected a decoder that keeps its keys"
+            " and values in the cache that it is given"
         ) from None
     check_finite(logits, f"model {name}")
     if not grown:
@@ -240,9 +239,7 @@ def _uncut(model: Model) -> str:
         first_layers(model, layers // 2)
     except ConfigError:
         return "it can't be cut after its first layers"
-    except Exception as error:  # whatever a model may raise
-        if is_cut_off():
-            raise
+    except Exception as error:  # noqa: BLE001  whatever a model may raise
         return f"it can't be read by its first layers: {_line(error)}"
     return ""
 
@@ -252,14 +249,15 @@ def _failure(differs: Callable[[], bool], what: str) -> str:
     try:
         if differs():
             return f"it reads {what} differently from single texts: it ignores a mask or positions"
-    except Exception as error:  # whatever a model may raise
-        if is_cut_off():
-            raise
+    except Exception as error:  # noqa: BLE001  whatever a model may raise
         return f"it can't read {what}: {_line(error)}"
     return ""
 
 
 def _line(error: Exception) -> str:
+    """Returns what a model raised; raises it if that says nothing of the model."""
+    if is_cut_off():
+        raise error
     if isinstance(error, TargetError):
         return str(error)
     return f"{type(error).__name__}: {message_of(error)[:120]}"

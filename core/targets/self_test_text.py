@@ -84,13 +84,12 @@ def beyond_a_test(model: Model) -> str:
 @contextmanager
 def short_windows(model: Model) -> Iterator[int]:
     """Shortens long windows to `TINY` in the block, and yields the length of the longest window."""
-    modules: Any = model.modules()
-    configs = {id(config): config for m in modules if (config := getattr(m, "config", None))}
-    configs[0] = model.config.get_text_config()
+    found = [getattr(module, "config", None) for module in model.modules()]
+    configs = {id(it): it for it in (*found, model.config.get_text_config()) if it}
     before: list[tuple[Any, str, int]] = []
     longest = 0
     try:
-        for config in list({id(config): config for config in configs.values()}.values()):
+        for config in configs.values():
             for name in ("sliding_window", "attention_chunk_size"):
                 size = getattr(config, name, None)
                 if isinstance(size, int) and size > SHORT:
