@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import platformdirs
 from filelock import Timeout
@@ -187,7 +187,7 @@ class Found:
     reason: str = ""
 
 
-def library() -> ctypes.CDLL | None:
+def library() -> Any:
     """Returns the compiled library, or None where there is no compiler or it is switched off."""
     return _found().library
 

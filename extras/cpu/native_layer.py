@@ -64,7 +64,6 @@ class _NativeLayer:
     ) -> Float[Tensor, "1 tokens hidden"]:
         """Returns what `layer_output` does."""
         config, native = self._config, library()
-        assert native is not None
         queries, keys = config.num_attention_heads, config.num_key_value_heads
         inputs, x = inputs.contiguous(), residual.clone(memory_format=torch.contiguous_format)
         length, dim = 1 << int(positions.max()).bit_length(), config.head_dim

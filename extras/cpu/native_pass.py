@@ -90,7 +90,7 @@ def native_pass(
     layers: int = config.num_hidden_layers
     stops = {0, layers, *(number for number in inputs.states if 0 <= number < layers)}
     stores = _stores(rows, cache, layers, weights.cache_dtype)
-    native: Any = library()
+    native = library()
     for first, last in pairwise(sorted(stops)):
         if first in inputs.states:
             states[first] = x.to(model.dtype, copy=True)

@@ -166,11 +166,9 @@ class NativeWeights:
         """Returns states after the model's last norm, if it has one."""
         if self._last is None:
             return x
-        native = library()
-        assert native is not None
         x = x.contiguous()
         result = torch.empty_like(x)
-        native.outrider_normalize(
+        library().outrider_normalize(
             *map(ctypes.c_void_p, (x.data_ptr(), self._last, result.data_ptr())),
             *map(ctypes.c_int64, (x.shape[:-1].numel(), x.shape[-1])),
             self._epsilon,
@@ -214,14 +212,12 @@ def _cache_dtype(layers: Any) -> torch.dtype:
 
     It is bfloat16 if the library rounds keys and values anyway.
     """
-    native = library()
-    assert native is not None
     kinds = {
         getattr(layer.self_attn, name).packed.matrix.kind
         for layer in layers
         for name in ("q_proj", "k_proj", "v_proj", "o_proj")
     }
-    is_bfloat16 = kinds == {KINDS[torch.bfloat16]} and native.outrider_attends_in_short(*kinds)
+    is_bfloat16 = kinds == {KINDS[torch.bfloat16]} and library().outrider_attends_in_short(*kinds)
     return torch.bfloat16 if is_bfloat16 else torch.float32
 
 

@@ -95,7 +95,6 @@ class Panels:
     def _pack(self, stored: StoredMatrix) -> None:
         """Packs a matrix as it is stored."""
         native, self.form = library(), stored.form
-        assert native is not None
         number = ctypes.c_int64(FORMATS[stored.form])
         self.matrix = Matrix(
             bias=None if self._bias is None else self._bias.data_ptr(),
@@ -116,13 +115,12 @@ class Panels:
 
         Raises `IndexError` for an output that it has not.
         """
-        native, outputs = library(), outputs.long().contiguous()
+        outputs = outputs.long().contiguous()
         count: int = self.matrix.outputs
         if outputs.numel() and not 0 <= int(outputs.min()) <= int(outputs.max()) < count:
             raise IndexError(f"expected rows from 0 to {count - 1}")
-        assert native is not None
         found = torch.empty(*outputs.shape, self.matrix.inputs)
-        native.outrider_read(
+        library().outrider_read(
             ctypes.byref(self.matrix),
             ctypes.c_void_p(outputs.data_ptr()),
             ctypes.c_int64(outputs.numel()),
@@ -147,11 +145,9 @@ class Panels:
 
         A row's result does not depend on the other rows.
         """
-        native = library()
-        assert native is not None
         rows = _single(x)
         out = rows.new_empty((*x.shape[:-1], self.matrix.outputs))
-        native.outrider_product(
+        library().outrider_product(
             ctypes.byref(self.matrix),
             ctypes.c_void_p(rows.data_ptr()),
             ctypes.c_void_p(out.data_ptr()),
