@@ -11,7 +11,7 @@ from typing import Any, final
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
-from outrider.base.errors import OutriderError, require
+from outrider.base.errors import ConfigError, OutriderError
 from outrider.base.interruption import advising
 from outrider.base.terminal import remark, visible
 from outrider.base.waiting import bars
@@ -183,9 +183,8 @@ def _run_path(resume: bool) -> Path:
     is_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
     if not resume or is_sweep or (output / FACTS).is_file():
         return output
-    path = _unfinished()
-    require(path is not None, "resume", True, f"an unfinished run in {output.parent}")
-    assert path is not None
+    if (path := _unfinished()) is None:
+        raise ConfigError(f"resume=True: expected an unfinished run in {output.parent}")
     return path
 
 
