@@ -71,14 +71,9 @@ def loses_nothing(model: Model) -> bool:
 
 
 def _quantized(layer: "nn.Linear | PackedLinear", bits: int) -> "nn.Linear | PackedLinear":
-    """Returns a layer with rounded weights."""
-    if isinstance(layer, nn.Linear) and layer.weight.dtype is torch.float64:
-        return _rounded(layer, bits)
-    return PackedLinear(layer, bits=bits)
-
-
-def _rounded(layer: nn.Linear, bits: int) -> nn.Linear:
-    """Returns a layer with its weights rounded to 4 or 8 bits, in their own precision."""
+    """Returns a layer with weights rounded to 4 or 8 bits, which are unpacked if in float64."""
+    if not isinstance(layer, nn.Linear) or layer.weight.dtype is not torch.float64:
+        return PackedLinear(layer, bits=bits)
     rounded = copy.copy(layer)
     packed = Panels(layer.weight.detach(), None, bits=bits)
     weight = packed.to_dense().to(layer.weight)
