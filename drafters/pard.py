@@ -109,13 +109,15 @@ class Pard(Drafter):
         return text
 
     def open_together(self) -> Drafter | None:
-        return self._rows.fresh() if self._rows.static and not self.trees else None
+        if self.trees:
+            return self._rows.for_trees(self._shape, self.open())
+        return self._rows.fresh() if self._rows.static else None
 
     def propose(self, context: Context, pen: Pen) -> None:
         pen.limit(self._text.reach(len(context.tokens)))
         if self._rows.static and not self.trees:
             self._rows.propose(context, pen)
-        elif pen.open and not self._rows.grow(context, pen, self._shape):
+        elif pen.open and not self._rows.grow([(context, pen)], self._shape):
             masked = Tokens([*context.tokens, *[self._mask] * (pen.gamma - 1)])
             self._shape.grow_at_once(pen, self._text.follow(masked, rows=pen.gamma))
 

@@ -156,9 +156,10 @@ class SmallLM(Drafter):
         return self._text.reach(length)
 
     def open_together(self) -> Drafter | None:
-        if self._other is not None or self.trees or not self._batches or self._target is None:
+        if self._other is not None or not self._batches or self._target is None:
             return None
-        return self._rows.fresh()
+        rows = self._rows
+        return rows.for_trees(self._shape, self.open()) if self.trees else rows.fresh()
 
     def open(self) -> Self:
         text = copy.copy(self)
@@ -175,7 +176,7 @@ class SmallLM(Drafter):
         pen.limit(self.reach(len(context.tokens)))
         if self._rows.static and not self.trees:
             self._rows.propose(context, pen)
-        elif pen.open and not self._rows.grow(context, pen, self._shape):
+        elif pen.open and not self._rows.grow([(context, pen)], self._shape):
             base = self._text.follow(context.tokens, context.source)
             self._text.grow(self._shape, pen, base)
 

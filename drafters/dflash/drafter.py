@@ -56,14 +56,21 @@ class BlockRows(TextRows):
             return at_once(self._spread(network.logits(drafted)).transpose(0, 1))
         fused = text.take_along_dim(last[..., None], 1)[:, 0]
         correction = network.corrector(network.block(states, fused, numbers[:, -1]))
-        paths = newest
+        paths = newest[..., None]
 
-        def after(drawn: Int[Tensor, "rows"], rows: Any = slice(None)) -> Tensor:
+        def corrected() -> Tensor:
+            texts, nodes, known = paths.shape
+            calls = paths.unbind(1) if texts > 1 else paths  # of one text, all in one call
+            logits = torch.stack([correction(each, known - 1)[:, 0] for each in calls], dim=1)
+            return self._spread(logits.view(texts, nodes, -1))
+
+        def after(drawn: Ids, rows: Ids | None = None) -> Tensor:
             nonlocal paths
-            paths = torch.cat([paths[rows], drawn[:, None]], dim=1)
-            return self._spread(correction(paths, paths.shape[1] - 1)[:, 0])
+            before = paths if rows is None else paths.take_along_dim(rows[..., None], 1)
+            paths = torch.cat([before, drawn[..., None]], dim=2)
+            return corrected()
 
-        return self._spread(correction(newest, 0)[:, 0]), after
+        return corrected(), after
 
 
 @final
@@ -130,7 +137,7 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         pen.limit(config.drafted)
         if not pen.open or len(features) < len(network.reads):
             return  # the target has not read the prompt yet
-        if self._rows.grow(context, pen, self._shape):
+        if self._rows.grow([(context, pen)], self._shape):
             return
         known, size = len(context.tokens) - 1, config.block
         device = features[0].device

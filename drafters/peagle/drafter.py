@@ -104,7 +104,7 @@ class PEagle(StatesDrafter[PEagleNetwork]):
         features = [context.features[name] for name in network.reads if name in context.features]
         if not pen.open or len(features) < len(network.reads):
             return  # the target has not read the prompt yet
-        if self._rows.grow(context, pen, self._shape):
+        if self._rows.grow([(context, pen)], self._shape):
             return
         # Each position takes its states and the token after it. The last one is always fed again,
         # since the caches hold no states.

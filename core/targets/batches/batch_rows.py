@@ -22,10 +22,10 @@ from outrider.targets.passes.masks import additive_mask, tree_mask
 from outrider.targets.passes.pass_input import Pass, PassInput, run_modules
 from outrider.targets.passes.placement import home
 
-Held = tuple[list[int], Tensor, list[Tensor], Callable[..., Any]]
-"""The rows of sequences; the ids of what to feed of each row, followed by their slots; the buffers;
-and what returns the logits after the last of some tokens of each row, given such ids and slots, and
-for a tree what each token sees, and its position."""
+Held = tuple[Tensor, list[Tensor], Callable[..., Any]]
+"""The ids of what to feed of each row, followed by their slots; the buffers; and what returns the
+logits after the last of some tokens of each row, given such ids and slots, and for a tree what each
+token sees, and its position."""
 
 
 @final
@@ -224,6 +224,10 @@ class PaddedBatch(BatchCache):
         """Returns whether programs may use its buffers."""
         return self._static is not None
 
+    def rows_of(self, numbers: Collection[int]) -> tuple[list[int], int]:
+        """Returns the rows of sequences, by number, and how many rows there are."""
+        return [self._rows.row(number) for number in numbers], len(self._rows.lengths)
+
     def hold(self, new: Mapping[int, Sequence[int]], count: int, room: int) -> Held:
         """Appends new tokens of sequences, by number, for a program to feed.
 
@@ -255,7 +259,7 @@ class PaddedBatch(BatchCache):
             return run_modules(self.model, rows.cache, PassInput(ids, last, mask, positions)).logits
 
         given = placed(torch.cat([ids, slots], dim=1), device)
-        return [rows.row(number) for number in new], given, buffers, run
+        return given, buffers, run
 
     def retain_rows(self, number: int, count: int, rows: Sequence[int]) -> None:
         self._rows.retain(number, count, rows)

@@ -218,24 +218,28 @@ class CachedTree:
 
 @final
 class TreeSlots:
-    """Where the nodes of a tree after one text go in a cache, level by level, and what they see.
+    """Where the nodes of trees after texts go in a cache, level by level, and what they see.
 
-    slot: that of the last token that is in the cache. width: how many slots a pass sees.
+    slot: that of the last token of each text that is in the cache. width: how many slots a pass
+        sees.
     """
 
-    def __init__(self, slot: Int[Tensor, "1 1"], width: int) -> None:
-        self.slots: Int[Tensor, "1 nodes"] = slot
+    def __init__(self, slot: Int[Tensor, "texts 1"], width: int) -> None:
+        self.slots: Int[Tensor, "texts nodes"] = slot
         self._position, self._width = slot, width
         self.sees: Any = None
 
     @property
-    def positions(self) -> Int[Tensor, "1 nodes"]:
+    def positions(self) -> Int[Tensor, "texts nodes"]:
         """Returns the positions of the newest level's nodes."""
         return self._position.expand_as(self.slots)
 
-    def add(self, count: int, rows: Int[Tensor, "nodes"]) -> None:
-        """Adds a level of so many nodes. rows: those of the level above that they continue."""
+    def add(self, rows: Int[Tensor, "texts nodes"]) -> None:
+        """Adds a level. rows: the nodes of the level above that its nodes continue."""
         places = torch.arange(self._width, device=rows.device)
-        above = places <= self.slots[..., None] if self.sees is None else self.sees[:, rows]
-        self.slots, self._position = self.slots[:, -1:] + 1 + places[:count], self._position + 1
+        above = places <= self.slots[..., None]
+        if self.sees is not None:
+            above = self.sees.take_along_dim(rows[..., None], 1)
+        self.slots = self.slots[:, -1:] + 1 + places[: rows.shape[1]]
+        self._position = self._position + 1
         self.sees = above | (places == self.slots[..., None])

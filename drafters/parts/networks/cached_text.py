@@ -148,9 +148,9 @@ def known_ids(tokens: NewIds, size: int) -> Any:
     return [token if token < size else 0 for token in tokens]
 
 
-def fit(logits: Float[Tensor, "rows own"], vocab_size: int) -> RowLogits:
+def fit(logits: Float[Tensor, "*rows own"], vocab_size: int) -> Float[Tensor, "*rows vocab"]:
     """Returns logits cut to the width of a vocabulary, or padded with -inf."""
     missing = vocab_size - logits.shape[-1]
     if missing > 0:
         logits = torch.nn.functional.pad(logits, (0, missing), value=float("-inf"))
-    return logits[:, :vocab_size]
+    return logits[..., :vocab_size]

@@ -1,6 +1,5 @@
 """FeatureRows: a feature network drafts for several texts, a pass for each token."""
 
-from collections.abc import Callable
 from typing import Any, final
 
 import torch
@@ -23,26 +22,26 @@ class FeatureRows(TextRows):
 
     def _program(
         self, depth: int, width: int, numbers: Int[Tensor, "texts count+3"], *features: States
-    ) -> tuple[Tensor, Callable[..., Tensor]]:
+    ) -> Any:
         first, last, ids = numbers[:, :1], numbers[:, 1:2], numbers[:, 2:-1]
         slots = first + torch.arange(ids.shape[1], device=ids.device)
         states = self._read(ids, slots, *features, width=width)
         state, slot = states.take_along_dim(last[..., None], 1), first + last
         nodes = TreeSlots(slot, width)
 
-        def after(tokens: Int[Tensor, "nodes"], rows: Any = None) -> Tensor:
+        def after(tokens: Ids, rows: Ids | None = None) -> Tensor:
             nonlocal state, slot
             if rows is None:
                 slot = slot + 1
-                state = self._feed(state, tokens[:, None], slot, width)
+                state = self._feed(state, tokens, slot, width)
                 return self._logits(state)
-            nodes.add(len(tokens), rows)
+            nodes.add(rows)
             self._cache.write_to(slice(None), nodes.slots, width)
-            before, sees = state[:, rows], nodes.sees[:, None]
-            state = self._network(before, tokens[None], nodes.positions, sees, self._cache)
+            before, sees = state.take_along_dim(rows[..., None], 1), nodes.sees[:, None]
+            state = self._network(before, tokens, nodes.positions, sees, self._cache)
             return self._logits(state)
 
         return self._logits(state), after
 
-    def _logits(self, states: Float[Tensor, "texts nodes w"]) -> Float[Tensor, "rows vocab"]:
-        return self._spread(self._network.logits(states.flatten(0, 1)))
+    def _logits(self, states: States) -> Float[Tensor, "texts nodes vocab"]:
+        return self._spread(self._network.logits(states))

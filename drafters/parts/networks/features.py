@@ -88,10 +88,10 @@ class FeatureDrafter(TrainedDrafter[Network]):
     @property
     def in_rows(self) -> bool:
         """Returns whether one pass drafts a token for each of several texts."""
-        return not self.trees
+        return super().in_rows or not self.trees
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
-        if self.in_rows and (len(pairs) > 1 or len(self._rows)):
+        if not self.trees and (len(pairs) > 1 or len(self._rows)):
             self._rows.draft(pairs)
         else:
             super().propose_batch(pairs)
@@ -101,10 +101,10 @@ class FeatureDrafter(TrainedDrafter[Network]):
         reads = self._network.reads
         if not pen.open or not all(name in context.features for name in reads):
             return
-        if self._programs is not None and self.in_rows:
+        if self._programs is not None and not self.trees:
             self._rows.draft([(context, pen)])
             return
-        if self._rows.grow(context, pen, self._shape):
+        if self._rows.grow([(context, pen)], self._shape):
             return
         features = [context.features[name] for name in reads]
         last = self._catch_up(context.tokens, features)

@@ -14,7 +14,8 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen, draw_chains
-from outrider.contract.programs import at_once, play_chains, play_nodes, positions_fed
+from outrider.contract.programs import at_once, play_chains, positions_fed
+from outrider.contract.tree_programs import play_nodes
 from outrider.drafters.parts.networks.cached_text import fit, known_ids, own_size
 from outrider.drafters.parts.networks.text_rows import continued
 from outrider.drafters.parts.trees.shapes import Shape
@@ -65,6 +66,7 @@ class ModelRows(Drafter):
         self.static: bool = isinstance(cache, PaddedBatch) and cache.static
         self._cache: BatchCache | None = None
         self._rows: dict[int, _Row] = {}  # by number, as the cache knows it
+        self._trees: tuple[Shape, Drafter] | None = None  # that it drafts, and what else can
 
     def fresh(self) -> "ModelRows":
         """Returns the same for other texts."""
@@ -72,10 +74,26 @@ class ModelRows(Drafter):
         text._cache, text._rows = None, {}
         return text
 
+    def for_trees(self, shape: Shape, alone: Drafter) -> "ModelRows | None":
+        """Returns the same for trees of several texts; None if they are not recorded programs.
+
+        alone: drafts those that can't be.
+        """
+        if not (self.static and shape.plays):
+            return None
+        text = self.fresh()
+        text._trees = shape, alone
+        return text
+
     def propose(self, context: Context, pen: Pen) -> None:
         self.propose_batch([(context, pen)])
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        if self._trees is not None:
+            shape, alone = self._trees
+            if not self.grow(pairs, shape):
+                alone.propose_batch(pairs)
+            return
         for context, pen in pairs:
             pen.limit(self._reach(len(context.tokens)))
         if not any(pen.open for _, pen in pairs):
@@ -102,31 +120,41 @@ class ModelRows(Drafter):
             self._rows[numbers[row]].read += [pen.token(node) for node in range(len(pen) - 1)]
         self._cache = cache
 
-    def grow(self, context: Context, pen: Pen, shape: Shape) -> bool:
-        """Writes a tree for one text by one program, and returns whether that is possible."""
-        if (programs := self._programs) is None or not self.static:
-            return False
+    def grow(self, pairs: Sequence[tuple[Context, Pen]], shape: Shape) -> bool:
+        """Writes a tree for each pair by one program, and returns whether that is possible."""
+        for context, pen in pairs if self.static else ():
+            pen.limit(self._reach(len(context.tokens)))
+        if not (self.static and any(pen.open for _, pen in pairs)):
+            return self.static
+        cache, numbers = self._arranged([context.tokens for context, _ in pairs])
+        rows, count = cache.rows_of(numbers)
+        texts = {row: context.tokens for row, (context, _) in zip(rows, pairs, strict=True)}
+        number_of = dict(zip(rows, numbers, strict=True))
 
-        def play(key: Hashable, grown: Any, nodes: int, shares: Tensor) -> list[Tensor]:
-            cache, numbers = self._arranged([context.tokens])
-            self._cache, texts = None, dict.fromkeys(numbers, context.tokens)
-            _, given, buffers, program = self._held(cache, texts, pen.gamma, nodes)
-            found = play_nodes(
-                programs, program, [given], buffers, key=key, grown=grown, shares=shares
+        def play(
+            pens: Mapping[int, Pen], key: Hashable, grown: Any, nodes: int, shares: Tensor
+        ) -> list[Tensor]:
+            self._cache, depth = None, next(iter(pens.values())).gamma
+            own = {number_of[row]: texts[row] for row in pens}
+            given, buffers, program = self._held(cache, own, depth, nodes)
+            return play_nodes(
+                self._programs, program, [given], buffers, key=key, grown=grown, shares=shares
             )
-            self._cache = cache
-            return found
 
-        return shape.play(pen, play)
+        pens = {row: pen for row, (_, pen) in zip(rows, pairs, strict=True) if pen.open}
+        is_played = shape.play(pens, play, count)
+        self._cache = cache
+        return is_played
 
     @torch.no_grad()
-    def _play(self, cache: BatchCache, pairs: Mapping[int, tuple[Context, Pen]]) -> None:
+    def _play(self, cache: Any, pairs: Mapping[int, tuple[Context, Pen]]) -> None:
         """Draws chains by one program over the last positions of texts. pairs: by number."""
-        depth = max(pen.remaining for _, pen in pairs.values())
+        (rows, count), pens = cache.rows_of(pairs), [pen for _, pen in pairs.values()]
+        depth = max(pen.remaining for pen in pens)
         texts = {number: context.tokens for number, (context, _) in pairs.items()}
-        rows, given, buffers, program = self._held(cache, texts, depth, depth)
-        pens = {row: pen for row, (_, pen) in zip(rows, pairs.values(), strict=True)}
-        play_chains(pens, self._programs, program, [given], buffers, rows=len(given))
+        given, buffers, program = self._held(cache, texts, depth, depth)
+        by_row = dict(zip(rows, pens, strict=True))
+        play_chains(by_row, self._programs, program, [given], buffers, rows=count)
 
     @torch.no_grad()
     def _held(self, cache: Any, texts: Mapping[int, Tokens], depth: int, room: int) -> Held:
@@ -137,7 +165,7 @@ class ModelRows(Drafter):
         count, size = positions_fed(depth), self._vocab_size
         unread = {number: self._unread(cache, number, texts[number], count) for number in texts}
         new = {number: known_ids(ids, self._own_size) for number, ids in unread.items()}
-        rows, given, buffers, run = cache.hold(new, count, room)
+        given, buffers, run = cache.hold(new, count, room)
 
         def program(fed: Tensor) -> Any:
             ids, slots = fed.chunk(2, dim=1)
@@ -145,26 +173,26 @@ class ModelRows(Drafter):
             if self._mask is not None:
                 more = slot + torch.arange(1, depth, device=fed.device)
                 ids = torch.cat([ids, torch.full_like(more, self._mask)], dim=1)
-                logits = run(ids, torch.cat([slots, more], dim=1), depth).transpose(0, 1)
-                return at_once(fit(logits.flatten(0, 1), size).reshape(depth, -1, size))
+                logits = run(ids, torch.cat([slots, more], dim=1), depth)
+                return at_once(fit(logits, size).transpose(0, 1))
 
             nodes = TreeSlots(slot, buffers[0].shape[2])
 
-            def after(tokens: Tensor, rows: Any = None) -> Tensor:
+            def after(tokens: Tensor, rows: Tensor | None = None) -> Tensor:
                 nonlocal slot
-                known = known_ids(tokens, self._own_size)
+                ids = known_ids(tokens, self._own_size)
                 if rows is None:
                     slot = slot + 1
-                    return fit(run(known[:, None], slot, 1)[:, 0], size)
-                nodes.add(len(known), rows)
-                level = (nodes.slots, len(known), nodes.sees, nodes.positions)
-                return fit(run(known[None], *level)[0], size)
+                    return fit(run(ids, slot, 1), size)
+                nodes.add(rows)
+                level = (nodes.slots, rows.shape[1], nodes.sees, nodes.positions)
+                return fit(run(ids, *level), size)
 
-            return fit(run(ids, slots, 1)[:, 0], size), after
+            return fit(run(ids, slots, 1), size), after
 
-        return rows, given, buffers, program
+        return given, buffers, program
 
-    def _arranged(self, texts: Sequence[Tokens]) -> tuple[BatchCache, list[int]]:
+    def _arranged(self, texts: Sequence[Tokens]) -> tuple[Any, list[int]]:
         """Returns the cache, and the number of each text there: a new one if it is not known."""
         if self._cache is None:
             self._rows = {number: _Row() for number in range(len(texts))}

@@ -13,16 +13,14 @@ from torch import Tensor
 from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
-from outrider.contract.programs import (
-    Programs,
-    can_draw_ahead,
-    play_chains,
-    play_nodes,
-    positions_fed,
-)
+from outrider.contract.programs import Programs, can_draw_ahead, play_chains, positions_fed
+from outrider.contract.tree_programs import play_nodes
 from outrider.drafters.parts.networks.layer import Ids, States
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.growing_tensor import GrowingTensor
+
+Features = Mapping[int, Sequence[Tensor]]
+"""The target's states that a network reads, by the row of a text."""
 
 LONG = 8
 """Up to this many new tokens of a text are read with those of others; more are read before."""
@@ -95,7 +93,7 @@ class RowCache:
 
 
 class TextRows(ABC):
-    """Drafts on features of the target: chains for any texts at once, recorded trees for one.
+    """Drafts on features of the target for any texts at once; trees by recorded programs.
 
     Each text has a row, which is found by what it holds. What is drafted is overwritten by the next
     pass. A recorded draft feeds as many positions of each text whatever was accepted, and has a
@@ -127,54 +125,75 @@ class TextRows(ABC):
 
     @torch.no_grad()
     def draft(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
-        """Writes a draft for each pair, or nothing if the target has not read its prompt yet."""
+        """Writes a chain for each pair, or nothing if the target has not read its prompt yet."""
+        if not (features := self._features(pairs)):
+            return
+        pens = {row: pairs[row][1] for row in features}
+        depth = max(pen.remaining for pen in pens.values())
+        programs = self._programs if all(map(can_draw_ahead, pens.values())) else None
+        texts = self._arrange(pairs, features)
+        write = partial(play_chains, pens, rows=len(self._cache))
+        self._write(write, texts, features, programs=programs, depth=depth, nodes=depth)
+
+    @torch.no_grad()
+    def grow(self, pairs: Sequence[tuple[Context, Pen]], shape: Shape) -> bool:
+        """Does so with trees, by recorded programs, and returns whether that is possible."""
+        if self._programs is None:
+            return False
+        if not (features := self._features(pairs)):
+            return True
+        texts = self._arrange(pairs, features)
+
+        def play(
+            pens: Mapping[int, Pen], key: Hashable, grown: Any, nodes: int, shares: Tensor
+        ) -> list[Tensor]:
+            own, depth = {row: features[row] for row in pens}, next(iter(pens.values())).gamma
+            write = partial(play_nodes, key=key, grown=grown, shares=shares)
+            found: list[Tensor] = self._write(
+                write, texts, own, programs=self._programs, depth=depth, nodes=nodes
+            )
+            return found
+
+        return shape.play({row: pairs[row][1] for row in features}, play, len(self._cache))
+
+    def _features(self, pairs: Sequence[tuple[Context, Pen]]) -> Features:
+        """Returns what the network reads of each text that has it, and may have a draft."""
         reads = self._network.reads
-        features = {
+        return {
             row: [context.features[name] for name in reads]
             for row, (context, pen) in enumerate(pairs)
             if pen.open and all(name in context.features for name in reads)
         }
-        if not features:
-            return
-        device, pens = features[min(features)][0].device, {row: pairs[row][1] for row in features}
-        texts = [context.tokens for context, _ in pairs]
-        depth = max(pen.remaining for pen in pens.values())
-        can_play = self._programs is not None and all(map(can_draw_ahead, pens.values()))
-        self._arrange(texts, device)
-        count = positions_fed(depth) if can_play else 0
+
+    def _write(
+        self,
+        write: Callable[..., Any],
+        texts: Sequence[Tokens],
+        features: Features,
+        *,
+        programs: Programs | None,
+        depth: int,
+        nodes: int,
+    ) -> Any:
+        """Returns what is written by a program over the last positions of the texts.
+
+        write: is given what records it, if anything does, the program, its tensors and its buffers.
+        nodes: how many slots after a text it writes to at least.
+        """
+        count = positions_fed(depth) if programs else 0
         held, given, width = self._catch_up(texts, features, count)
-        width += self._room or depth
-        buffers = self._cache.hold(width) if can_play else ()
-        programs, size = (self._programs, buffers[0].shape[-2]) if buffers else (None, width)
-        program = partial(self._program, depth, size)
-        play_chains(pens, programs, program, given, buffers, rows=len(self._cache))
+        width += max(nodes, self._room)
+        buffers = self._cache.hold(width) if programs else ()
+        programs, size = (programs, buffers[0].shape[-2]) if buffers else (None, width)
+        found = write(programs, partial(self._program, depth, size), given, buffers)
         self._texts = held
+        return found
 
-    @torch.no_grad()
-    def grow(self, context: Context, pen: Pen, shape: Shape) -> bool:
-        """Writes a tree for one text by one program, and returns whether that is possible."""
-        if (programs := self._programs) is None:
-            return False
-        features = [context.features[name] for name in self._network.reads]
-
-        def play(key: Hashable, grown: Any, nodes: int, shares: Tensor) -> list[Tensor]:
-            self._arrange([context.tokens], features[0].device)
-            fed, texts = positions_fed(pen.gamma), {0: features}
-            held, given, width = self._catch_up([context.tokens], texts, fed)
-            width += max(nodes, self._room)
-            buffers = self._cache.hold(width)
-            recorder, size = (programs, buffers[0].shape[-2]) if buffers else (None, width)
-            program = partial(self._program, pen.gamma, size)
-            found = play_nodes(
-                recorder, program, given, buffers, key=key, grown=grown, shares=shares
-            )
-            self._texts = held
-            return found
-
-        return shape.play(pen, play)
-
-    def _arrange(self, texts: Sequence[Tokens], device: torch.device) -> None:
+    def _arrange(
+        self, pairs: Sequence[tuple[Context, Pen]], features: Features
+    ) -> Sequence[Tokens]:
         """Gives each text the row that holds its beginning, if there is one; others start over."""
+        texts = [context.tokens for context, _ in pairs]
         held, self._texts = self._texts, []  # an interruption leaves the rows in an unknown state
         found, count = continued(texts, dict(enumerate(held))), len(texts)
         if self._programs:
@@ -185,15 +204,16 @@ class TextRows(ABC):
             self._cache.layers = self._layers
         if found != list(range(len(texts))) or count != len(self._cache):
             rows = [row or 0 for row in found] + [0] * (count - len(texts))
-            self._cache.select(placed(rows, device))
+            self._cache.select(placed(rows, features[min(features)][0].device))
         self._texts = [Tokens([]) if row is None else held[row] for row in found]
+        return texts
 
     def _catch_up(
-        self, texts: Sequence[Tokens], features: Mapping[int, Sequence[Tensor]], count: int
+        self, texts: Sequence[Tokens], features: Features, count: int
     ) -> tuple[list[Tokens], list[Tensor], int]:
         """Reads what the rows lack of their texts, but for the last positions.
 
-        features: by row, the target's; a text without any is not read.
+        features: a text without any is not read.
         count: how many positions to leave, if not only those that are new.
 
         Returns:
@@ -266,10 +286,10 @@ class TextRows(ABC):
     @abstractmethod
     def _program(
         self, depth: int, width: int, numbers: Int[Tensor, "texts count+3"], *features: States
-    ) -> tuple[Tensor, Callable[..., Tensor]]:
-        """Returns the logits after each text, and what returns those after each drafted token.
+    ) -> Any:
+        """Returns what a `Program` does.
 
-        depth: of the longest chain. width: how many slots a pass sees.
+        depth: of the deepest draft. width: how many slots a pass sees.
         numbers: for each text, the slot of the first position that is fed, the index of the last,
             the tokens after them, and the one before the last token. What comes after the last
             position is overwritten before anything sees it.

@@ -16,8 +16,9 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.contract.programs import can_draw_ahead, play_chains, play_nodes
+from outrider.contract.programs import can_draw_ahead, play_chains
 from outrider.contract.target import Target
+from outrider.contract.tree_programs import play_nodes
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.layer import Known, State
@@ -161,8 +162,12 @@ class TrainedDrafter(Drafter, Generic[Network]):
 
     @property
     def in_rows(self) -> bool:
-        """Returns whether one pass drafts for several texts: by default in recorded chains."""
-        return self._programs is not None and self._rows is not None and not self.trees
+        """Returns whether one pass drafts for several texts: by default if it is recorded."""
+        return self._rows is not None and self._can_play
+
+    @property
+    def _can_play(self) -> bool:
+        return self._programs is not None and (self._shape.plays or not self.trees)
 
     def open_together(self) -> Self | None:
         together = self.open() if self.in_rows else None
@@ -176,6 +181,10 @@ class TrainedDrafter(Drafter, Generic[Network]):
             return
         for _, pen in pairs:
             pen.limit(self._network.stages or pen.gamma)
+        if self.trees:
+            if not (self._is_shared and self._rows.grow(pairs, self._shape)):
+                super().propose_batch(pairs)
+            return
         # The lab asks for one text at each of its positions: one after the other reads it once.
         for texts in [pairs] if self._is_shared else [[pair] for pair in pairs]:
             self._rows.draft(texts)
@@ -185,14 +194,14 @@ class TrainedDrafter(Drafter, Generic[Network]):
 
 
 class StateDrafter(TrainedDrafter[Network]):
-    """Drafts from the state that gave the last token; recorded chains of several texts at once."""
+    """Drafts from the state that gave the last token; recorded drafts of several texts at once."""
 
     _reads_newest = True  # whether a program is given the newest token of each text
     needs: frozenset[str] = frozenset({"model", HIDDEN})
 
     @property
     def in_rows(self) -> bool:
-        return self._programs is not None and not self.trees
+        return self._can_play
 
     def propose(self, context: Context, pen: Pen) -> None:
         self.propose_batch([(context, pen)])
@@ -204,32 +213,33 @@ class StateDrafter(TrainedDrafter[Network]):
         newest, pens = [it.tokens[-1] for it, _ in ready], [pen for _, pen in ready]
         for pen in pens:
             pen.limit(self._network.stages or pen.gamma)
-        if self.trees or self._programs is None or not all(map(can_draw_ahead, pens)):
+        if not (ready and self._write(dict(enumerate(pens)), states, newest)):
             for text in zip(pens, states, newest, strict=True):
-                if not self._play(*text):
-                    self._grow(*text)
-        elif ready:
-            rows = 1 << (len(ready) - 1).bit_length()
-            missing = rows - len(ready)
-            given = self._given(states + states[:1] * missing, newest + newest[:1] * missing)
-            program = partial(self._program, max(pen.remaining for pen in pens))
-            play_chains(dict(enumerate(pens)), self._programs, program, given, rows=rows)
+                self._grow(*text)
 
-    def _play(self, pen: Pen, state: State, newest: int) -> bool:
-        """Writes a tree by one program, and returns whether that is possible."""
+    def _write(self, pens: Mapping[int, Pen], states: list[State], newest: list[int]) -> bool:
+        """Writes drafts by one program, and returns whether that is possible."""
         if (programs := self._programs) is None:
             return False
+        rows = 1 << (len(pens) - 1).bit_length()
+        given = self._given(states, newest, rows - len(pens))
+        program = partial(self._program, max(pen.gamma for pen in pens.values()))
 
-        def play(key: Hashable, grown: Any, _: int, shares: Tensor) -> list[Tensor]:
-            program, given = partial(self._program, pen.gamma), self._given([state], [newest])
+        def play(_: Any, key: Hashable, grown: Any, __: int, shares: Tensor) -> list[Tensor]:
             return play_nodes(programs, program, given, key=key, grown=grown, shares=shares)
 
-        return self._shape.play(pen, play)
+        if self.trees:
+            return self._shape.play(pens, play, rows)
+        if ahead := all(map(can_draw_ahead, pens.values())):
+            play_chains(pens, programs, program, given, rows=rows)
+        return ahead
 
-    def _given(self, states: Sequence[State], newest: Sequence[int]) -> list[Tensor]:
-        """Returns what a program is given."""
-        given = [torch.stack([*states]) if len(states) > 1 else states[0][None]]
-        return [*given, placed(newest, given[0].device)] if self._reads_newest else given
+    def _given(self, states: list[State], newest: list[int], missing: int) -> list[Tensor]:
+        """Returns what a program is given. missing: how many rows more it has."""
+        rows = [*states, *states[:1] * missing]
+        given = [torch.stack(rows) if len(rows) > 1 else rows[0][None]]
+        ids = [*newest, *newest[:1] * missing]
+        return [*given, placed(ids, given[0].device)] if self._reads_newest else given
 
     def _last_state(self, text: Tokens, states: Float[Tensor, "tokens width"]) -> State:
         """Returns the state that a draft begins with. states: the target's; the newest has none."""
@@ -243,7 +253,7 @@ class StateDrafter(TrainedDrafter[Network]):
     def _program(
         self, depth: int, states: Float[Tensor, "texts width"], *newest: Int[Tensor, "texts"]
     ) -> Any:
-        """Returns what a `Program` does, of chains of some depth."""
+        """Returns what a `Program` does, of drafts of some depth."""
 
 
 class StagedNetwork(TrainedNetwork):
@@ -289,11 +299,13 @@ class StagedDrafter(StateDrafter[Stages]):
     def _program(
         self, depth: int, states: Float[Tensor, "texts width"], *newest: Int[Tensor, "texts"]
     ) -> Any:
-        network, of_stages = self._network, [self._network.start(states)]
+        network, of_stages = self._network, [self._network.start(states)[:, None]]
 
-        def after(tokens: Tensor, rows: Any = slice(None)) -> Tensor:
-            stage = len(of_stages) - 1
-            of_stages.append(network(stage, of_stages[-1][rows], tokens))
+        def after(tokens: Tensor, rows: Tensor | None = None) -> Tensor:
+            stage, before = len(of_stages) - 1, of_stages[-1]
+            if rows is not None:
+                before = before.take_along_dim(rows[..., None], 1)
+            of_stages.append(network(stage, before, tokens))
             return self._spread(network.logits(stage, of_stages[-1]))
 
-        return after(*newest), after
+        return after(newest[0][:, None]), after

@@ -1,7 +1,7 @@
 """Trees of the likeliest nodes, which are found level by level: EAGLE-2's and EAGLE-4's."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import final
@@ -13,7 +13,7 @@ from torch import Tensor
 from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT
 from outrider.contract.pen import Pen
-from outrider.contract.programs import Play
+from outrider.contract.tree_programs import Play
 from outrider.drafters.parts.trees.shapes import NextLogits, Path, Shape, Static
 
 DECAY = 0.9999
@@ -126,6 +126,7 @@ class Dynamic(Shape):
 
     width: int
     kind: str = "deterministic"
+    plays = True
 
     def grow(self, pen: Pen, next_logits: NextLogits) -> None:
         if pen.gamma < 1 or pen.room < 1:
@@ -135,33 +136,35 @@ class Dynamic(Shape):
             tree.expand(next_logits(tree.paths))
         tree.write(pen, tree.likeliest(pen.room))
 
-    def play(self, pen: Pen, play: Play) -> bool:
-        depth = pen.gamma
+    def _play_alike(self, pens: Mapping[int, Pen], play: Play, rows: int) -> None:
+        first = next(iter(pens.values()))
+        depth, room = first.gamma, first.room
 
         def grown(logits: Tensor, after: Callable[..., Tensor], _: Tensor) -> list[Tensor]:
-            above = wide(logits.new_zeros(1))
-            layer = torch.full((1,), ROOT, device=logits.device)
+            above = wide(logits.new_zeros(rows, 1))
+            layer = torch.full((rows, 1), ROOT, device=logits.device)
             levels, count = list[Tensor](), 0
             for level in range(depth):
                 logs = logits.float().log_softmax(-1)
                 best = logs.topk(min(self.width, logs.shape[-1]))
-                ids, size = best.indices.flatten(), best.indices.shape[-1]
-                values = (above[:, None] + wide(best.values)).flatten()
-                parents = layer[:, None].expand(-1, size).flatten()
-                levels.append(torch.stack([wide(parents), wide(ids), values]))
-                kept = values.sort(descending=True, stable=True).indices[: self.width]
-                layer, above, count = count + kept, values[kept], count + len(ids)
+                ids, size = best.indices.flatten(1), best.indices.shape[-1]
+                values = (above[..., None] + wide(best.values)).flatten(1)
+                parents = layer[..., None].expand(-1, -1, size).flatten(1)
+                levels.append(torch.stack([wide(parents), wide(ids), values], dim=-1))
+                kept = values.sort(descending=True, stable=True).indices[:, : self.width]
+                layer, above, count = count + kept, values.gather(1, kept), count + ids.shape[1]
                 if level + 1 < depth:
-                    logits = after(ids[kept], kept // size)
+                    logits = after(ids.gather(1, kept), kept // size)
             nodes = torch.cat(levels, dim=1)
-            ranks = nodes[2].sort(descending=True, stable=True).indices
-            return [torch.cat([wide(ranks)[None], nodes[:, ranks]])]
+            ranks = nodes[..., 2].sort(descending=True, stable=True).indices[..., None]
+            return [torch.cat([wide(ranks), nodes.take_along_dim(ranks, 1)], dim=-1)]
 
-        (found,) = play((self, depth), grown, (depth - 1) * self.width, torch.empty(0))
-        nodes = found.T[: pen.room].tolist()
-        kept = sorted(node for node in nodes if node[3] > -math.inf)
-        write_nodes(pen, ((int(node), int(parent), int(token)) for node, parent, token, _ in kept))
-        return True
+        fed = (depth - 1) * self.width
+        (found,) = play(pens, (self, depth), grown, fed, torch.empty(rows, 0))
+        nodes = found[:, :room].tolist()
+        for row, pen in pens.items():
+            kept = sorted(node[:3] for node in nodes[row] if node[3] > -math.inf)
+            write_nodes(pen, ((int(node), int(above), int(token)) for node, above, token in kept))
 
 
 @final
@@ -196,8 +199,9 @@ class Replayed(Shape):
             tree.expand(sampling.probs(logits_after(tree.paths)).log())
         Static(tree.widths(tree.likeliest(pen.room)), self.kind).grow(pen, logits_after)
 
-    def play(self, pen: Pen, play: Play) -> bool:
-        return pen.sheet.sampling.greedy and Dynamic(self.width).play(pen, play)
+    def play(self, pens: Mapping[int, Pen], play: Play, rows: int = 1) -> bool:
+        greedy = next(iter(pens.values())).sheet.sampling.greedy
+        return greedy and Dynamic(self.width).play(pens, play, rows)
 
 
 @final

@@ -2,10 +2,11 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 from jaxtyping import Float
@@ -15,14 +16,8 @@ from outrider.contract.deferred import can_defer_reads
 from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT
 from outrider.contract.pen import Pen
-from outrider.contract.programs import (
-    Level,
-    Play,
-    at_once,
-    can_draw_ahead,
-    draw_siblings,
-    play_tree,
-)
+from outrider.contract.programs import at_once, can_draw_ahead
+from outrider.contract.tree_programs import Level, Play, draw_siblings, play_trees
 
 Path = tuple[int, ...]
 """A node of a shape: which child to take at each step from the root, the first being 0."""
@@ -35,17 +30,36 @@ They are ids; those of a chain may be tensors [1] on the device of the logits, s
 
 
 class Shape(ABC):
-    """A shape that drafts grow into. kind: how siblings are chosen, one of KINDS."""
+    """A shape that drafts grow into.
+
+    kind: how siblings are chosen, one of KINDS.
+    plays: whether a program may grow it for several texts.
+    """
 
     kind: str
+    plays: ClassVar[bool] = False
 
     @abstractmethod
     def grow(self, pen: Pen, next_logits: NextLogits) -> None:
         """Writes a tree of this shape, within the pen's depth and budget."""
 
-    def play(self, pen: Pen, play: Play) -> bool:
-        """Does what `grow` does by one program, and returns whether it could."""
-        return False
+    def play(self, pens: Mapping[int, Pen], play: Play, rows: int = 1) -> bool:
+        """Does what `grow` does by one program for all alike, and returns whether it could.
+
+        pens, rows: as for `play_chains`.
+        """
+        points = self.kind == "deterministic"
+        if not (self.plays and (points or all(map(can_draw_ahead, pens.values())))):
+            return False
+        alike = defaultdict[tuple[int, int], dict[int, Pen]](dict)
+        for row, pen in pens.items():
+            alike[pen.gamma, pen.room][row] = pen
+        for group in alike.values():
+            self._play_alike(group, play, rows)
+        return True
+
+    def _play_alike(self, pens: Mapping[int, Pen], play: Play, rows: int) -> None:
+        """Plays drafts of one depth and size; a shape that `plays` overrides it."""
 
     def grow_at_once(self, pen: Pen, logits: Float[Tensor, "depths vocab"]) -> None:
         """Writes a tree whose tokens do not depend on those before them in the draft.
@@ -54,10 +68,10 @@ class Shape(ABC):
         """
         pen.limit(len(logits))
 
-        def play(_: Any, grown: Any, __: Any, shares: Tensor) -> Any:
+        def play(_: Any, __: Any, grown: Any, ___: Any, shares: Tensor) -> Any:
             return grown(*at_once(logits[:, None]), wide(shares, logits.device))
 
-        if can_defer_reads(pen.sheet, logits[0]) and self.play(pen, play):
+        if can_defer_reads(pen.sheet, logits[0]) and self.play({0: pen}, play):
             return
 
         def next_logits(paths: Sequence[Sequence[Any]]) -> Tensor:
@@ -95,6 +109,7 @@ class Static(Shape):
 
     widths: dict[Path, int] | tuple[int, ...]
     kind: str
+    plays = True
 
     def grow(self, pen: Pen, next_logits: NextLogits) -> None:
         layer: list[tuple[int, Path, list[int]]] = [(ROOT, (), [])]
@@ -112,12 +127,10 @@ class Static(Shape):
                     for rank, child in enumerate(children)
                 ]
 
-    def play(self, pen: Pen, play: Play) -> bool:
-        points = self.kind == "deterministic"
-        levels = tuple(self._levels(pen)) if points or can_draw_ahead(pen) else ()
-        if levels:
-            play_tree(pen, play, levels, points=points, replacement=self.kind != "distinct")
-        return bool(levels)
+    def _play_alike(self, pens: Mapping[int, Pen], play: Play, rows: int) -> None:
+        points, distinct = self.kind == "deterministic", self.kind == "distinct"
+        if levels := tuple(self._levels(next(iter(pens.values())))):
+            play_trees(pens, play, levels, rows=rows, points=points, replacement=not distinct)
 
     def _levels(self, pen: Pen) -> Iterator[Level]:
         """Yields the nodes of each level that have children, as far as there is room."""
@@ -177,13 +190,14 @@ class Sequoia(Shape):
 
     acceptance: tuple[float, ...]
     kind: str = "distinct"
+    plays = True
 
     def grow(self, pen: Pen, next_logits: NextLogits) -> None:
         if pen.gamma > 0 and pen.room > 0:
             self._best(pen).grow(pen, next_logits)
 
-    def play(self, pen: Pen, play: Play) -> bool:
-        return self._best(pen).play(pen, play)
+    def _play_alike(self, pens: Mapping[int, Pen], play: Play, rows: int) -> None:
+        self._best(next(iter(pens.values())))._play_alike(pens, play, rows)
 
     def _best(self, pen: Pen) -> Static:
         return Static(best_widths(self.acceptance, pen.room, pen.gamma), self.kind)
