@@ -111,7 +111,9 @@ class Batch:
         if self._drafter is None and count > 1:
             with calling("drafter", own):
                 self._drafter = own.open_together()
-        if self._drafter is not None:
+        # A tree that is steered grows step by step, with a cache of its text's own.
+        is_steered = self._run.verifier.coupled or any(it.constraint is not None for it in texts)
+        if self._drafter is not None and not (own.trees and is_steered):
             proposals = propose(self._run, texts, self._drafter, count)
         else:
             proposals = [propose(self._run, [it], it.drafter, count)[0] for it in texts]
