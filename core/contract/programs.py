@@ -16,11 +16,13 @@ from outrider.contract.pen import Pen, draw_chains
 
 NodeLogits = Float[Tensor, "texts nodes vocab"]
 
-Program = Callable[..., tuple[NodeLogits, Callable[..., NodeLogits]]]
+Program = Callable[..., Any]
 """Returns the logits after each text, and what returns those after its newest nodes.
 
 All that differs between calls is in the tensors that it is given. What it returns is given the
-nodes' tokens, [texts, nodes], and in a tree also which of the last nodes each of them continues.
+nodes' tokens, [texts, nodes], and in a tree also which of the last nodes each of them continues. A
+program of chains may also return a list, to which it adds what it foresees of each next token,
+[texts].
 """
 
 ROWS = 8
@@ -79,6 +81,7 @@ def play_chains(
     buffers: Sequence[Tensor] = (),
     *,
     rows: int = 1,
+    foreseen: Callable[[int, float], bool] | None = None,
 ) -> None:
     """Draws chains as `draw_chains` does, by one program that is read with one wait.
 
@@ -87,11 +90,12 @@ def play_chains(
     That is also done without programs, or where something has to look before.
 
     pens: by row of the program's logits. rows: how many there are; nobody reads the others.
+    foreseen: whether to write a token, asked before each with its place and what is foreseen of it.
 
     Raises `DrafterError` as `Pen.chain` does.
     """
     if programs is None or not all(map(can_draw_ahead, pens.values())):
-        _draw(pens, *program(*given), rows)
+        _draw(pens, *program(*given)[:2], count=rows)
         return
     sheet = next(iter(pens.values())).sheet
     sampling, depth = replace(sheet.sampling, seed=None), max(p.remaining for p in pens.values())
@@ -101,7 +105,7 @@ def play_chains(
         shares[: len(own), row] = torch.tensor([*own], dtype=torch.float64)
 
     def drawn(uniforms: Tensor, *tensors: Tensor) -> list[Tensor]:
-        logits, after = program(*tensors)
+        logits, after, *lists = program(*tensors)
         chains = list[Picked]()
         for step in range(depth):
             if step:
@@ -109,15 +113,18 @@ def play_chains(
             chains += pick([sheet], logits[:, 0].unbind(), uniforms[step])
         parts: Any = zip(*((it.token, it.logits, it.probs) for it in chains), strict=True)
         stacks = [torch.stack(each) for each in parts if each[0] is not None]
-        return [each.view(depth, rows, -1).transpose(0, 1) for each in stacks]
+        by_row = [each.view(depth, rows, -1).transpose(0, 1) for each in stacks]
+        columns = [torch.stack(each[:depth], dim=1).float()[..., None] for each in lists]
+        return [torch.cat([by_row[0], *columns], dim=2), *by_row[1:]]
 
     uniforms = wide(shares, given[0].device)
     outputs = programs.play((sampling, depth), drawn, [uniforms, *given], buffers)
     tokens, logits, *probs = [each.clone() for each in outputs]
     facts = facts_of(logits, tokens)
     for row, pen in pens.items():
-        for node, (token,) in enumerate(ids_in(facts[row])):
-            if not pen.open:
+        ids = ids_in([fact[:4] for fact in facts[row]])
+        for node, ((token,), fact) in enumerate(zip(ids, facts[row], strict=True)):
+            if not pen.open or (foreseen and not foreseen(node, fact[-1])):
                 break
             if not sampling.greedy:
                 pen.sheet.chance.share()
@@ -126,7 +133,11 @@ def play_chains(
 
 
 def _draw(
-    pens: Mapping[int, Pen], logits: NodeLogits, go_on: Callable[[Tensor], NodeLogits], count: int
+    pens: Mapping[int, Pen],
+    logits: NodeLogits,
+    go_on: Callable[[Tensor], NodeLogits],
+    *,
+    count: int,
 ) -> None:
     """Draws chains step by step. count: how many rows there are."""
     rows = list(pens)

@@ -12,10 +12,11 @@ from outrider.base.errors import ConfigError, require
 from outrider.base.expectations import AtLeast
 from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
+from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.contract.programs import at_once
+from outrider.contract.programs import at_once, can_draw_ahead
 from outrider.drafters.dflash.config import DFlashConfig
-from outrider.drafters.dflash.corrector import CorrectorConfig
+from outrider.drafters.dflash.corrector import Block, CorrectorConfig
 from outrider.drafters.dflash.network import DFlashNetwork
 from outrider.drafters.dflash.published import EMBEDDING
 from outrider.drafters.parts.networks import weights
@@ -51,12 +52,26 @@ class BlockRows(TextRows):
         self._cache.write_to(slice(None), slots, width)
         masks = torch.full_like(slots[:, 1:], network.config.mask)
         states = network(torch.cat([newest, masks], dim=1), slots, sees, self._cache)
+        places = states[:, size - network.config.drafted :]
         if network.corrector is None:
-            drafted = states[:, size - network.config.drafted :][:, :depth]
-            return at_once(self._spread(network.logits(drafted)).transpose(0, 1))
-        fused = text.take_along_dim(last[..., None], 1)[:, 0]
-        correction = network.corrector(network.block(states, fused, numbers[:, -1]))
-        paths = newest[..., None]
+            drafted = self._spread(network.logits(places[:, :depth]))
+            logits, after = at_once(drafted.transpose(0, 1))
+        else:
+            fused = text.take_along_dim(last[..., None], 1)[:, 0]
+            logits, after = self._corrected(network.block(states, fused, numbers[:, -1]), newest)
+        if self._foreseen is None:
+            return logits, after
+        foreseen = [network.foreseen(places[:, 0], newest[:, 0])]
+
+        def foreseeing(drawn: Ids) -> Any:
+            foreseen.append(network.foreseen(places[:, len(foreseen)], drawn[:, 0]))
+            return after(drawn)
+
+        return logits, foreseeing, foreseen
+
+    def _corrected(self, block: Block, newest: Ids) -> Any:
+        """Returns what a `Program` does. newest: the last token of each text."""
+        correction, paths = self._network.corrector(block), newest[..., None]
 
         def corrected() -> Tensor:
             texts, nodes, known = paths.shape
@@ -110,6 +125,7 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         self.path: str = path
         self.confidence: float | None = confidence
         self.foreseen: list[float] = []
+        self._survival = 1.0
         head = None if confidence is None else EMBEDDING
         kind = CorrectorConfig.of(corrector)  # refuses an unknown one
         super().__init__(DFlashNetwork, path, tree, block=block, corrector=kind, confident=head)
@@ -125,9 +141,9 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
                 f" {self._path} has no confidence head"
             )
         network = self._network
-        self._programs = self._programs if self.confidence is None else None
         sizes = {"layers": len(network.layers), "room": network.config.block}
-        self._rows = BlockRows(network, self._spread, self._programs, **sizes)
+        foreseen = None if self.confidence is None else self._is_likely
+        self._rows = BlockRows(network, self._spread, self._programs, **sizes, foreseen=foreseen)
         self._caches, self._text = LayerCaches(len(network.layers)), Tokens([])
 
     @torch.no_grad()
@@ -157,16 +173,29 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         if self.confidence is None:
             self._shape.grow(pen, next_logits)
             return
-        self.foreseen.clear()
-        path, survival = [block[0]], 1.0
+        path = [block[0]]
         while pen.open:
             place, before = len(path) - 1, torch.tensor([path[-1]], device=device)
-            logit = float(network.foreseen(places[:, place], before))
-            survival *= config.survival(place, logit)
-            if survival < self.confidence:
+            if not self._is_likely(place, float(network.foreseen(places[:, place], before))):
                 return
-            self.foreseen.append(logit)
             path.append(pen.draw(next_logits([path[1:]])[0]))
+
+    def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        if self.confidence is None or all(can_draw_ahead(pen) for _, pen in pairs):
+            super().propose_batch(pairs)
+        else:
+            Drafter.propose_batch(self, pairs)
+
+    def _is_likely(self, place: int, logit: float) -> bool:
+        """Returns whether a draft is to have its next token, and keeps what is foreseen of it."""
+        if place == 0:
+            self.foreseen.clear()
+            self._survival = 1.0
+        self._survival *= self._network.config.survival(place, logit)
+        is_likely = self._survival >= (self.confidence or 0)
+        if is_likely:
+            self.foreseen.append(logit)
+        return is_likely
 
     def _next_logits(
         self,

@@ -103,6 +103,7 @@ class TextRows(ABC):
     programs: what records its drafts, if anything does.
     layers: how many of its layers have keys and values.
     room: how many slots after a text it writes to, if not as many as a draft has tokens.
+    foreseen: as for `play_chains`.
     """
 
     def __init__(
@@ -113,9 +114,10 @@ class TextRows(ABC):
         *,
         layers: int = 1,
         room: int = 0,
+        foreseen: Callable[[int, float], bool] | None = None,
     ) -> None:
         self._network, self._spread, self._programs = network, spread, programs
-        self._layers, self._room = layers, room
+        self._layers, self._room, self._foreseen = layers, room, foreseen
         self._cache: Any = None
         self._texts: list[Tokens] = []  # all but the last token of each is in the cache
 
@@ -132,7 +134,7 @@ class TextRows(ABC):
         depth = max(pen.remaining for pen in pens.values())
         programs = self._programs if all(map(can_draw_ahead, pens.values())) else None
         texts = self._arrange(pairs, features)
-        write = partial(play_chains, pens, rows=len(self._cache))
+        write = partial(play_chains, pens, rows=len(self._cache), foreseen=self._foreseen)
         self._write(write, texts, features, programs=programs, depth=depth, nodes=depth)
 
     @torch.no_grad()

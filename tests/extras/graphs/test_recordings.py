@@ -22,7 +22,8 @@ def settings(drafter: Any) -> Any:
 HEADS: tuple[Any, ...] = ("medusa", "hydra", "mlp_speculator", "redrafter")
 CORRECTORS = ("markov", "domino", "xpress", "lilicorr")
 BLOCKS = ("peagle", "dflash", *({"drafter": "dflash", "corrector": it} for it in CORRECTORS))
-IN_ROWS = ("eagle3", "eagle", "mtp", "small_lm", "pard", *HEADS, *BLOCKS)
+FORESEEN = {"drafter": "dflash", "corrector": "markov", "confidence": 0.2}
+IN_ROWS = ("eagle3", "eagle", "mtp", "small_lm", "pard", *HEADS, *BLOCKS, FORESEEN)
 TREES = ("dynamic:3", "replay:2", "top:2x2", "2x2x1", "paths:2", "sequoia:.6,.2")
 GROWN = [{"drafter": "eagle3", "tree": tree} for tree in TREES]
 OTHERS = [{**settings(it), "tree": tree} for it in BLOCKS[:4] for tree in ("top:2x2", "2x2x1")]
