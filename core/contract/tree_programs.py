@@ -55,10 +55,8 @@ def draw_siblings(
         def play(_: Any, __: Any, grown: Any, ___: Any, shares: Tensor) -> Any:
             return grown(logits[None, : len(level)], None, wide(shares, logits.device))
 
-        (drawn,) = play_trees(
-            {0: pen}, play, (level,), nodes, points=False, replacement=replacement
-        )
-        yield from drawn
+        how: Any = {"points": False, "replacement": replacement}
+        yield from play_trees({0: pen}, play, (level,), nodes, **how)[0]
         return
     for row, width, node in zip(logits, widths, nodes, strict=True):
         if not pen.room:

@@ -91,7 +91,7 @@ class FeatureDrafter(TrainedDrafter[Network]):
         return super().in_rows or not self.trees
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
-        if not self.trees and (len(pairs) > 1 or len(self._rows)):
+        if self.in_rows and not self.trees and (len(pairs) > 1 or len(self._rows)):
             self._rows.draft(pairs)
         else:
             super().propose_batch(pairs)

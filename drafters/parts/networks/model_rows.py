@@ -1,4 +1,4 @@
-"""ModelRows: a model drafts chains for several texts, a pass for each token of all of them."""
+"""ModelRows: a model drafts for several texts, a pass for each token or level of all of them."""
 
 import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -41,7 +41,7 @@ class _Row:
 
 @final
 class ModelRows(Drafter):
-    """Drafts a model's chains for any texts at once; each is found by what it holds.
+    """Drafts for any texts at once, each of which is found by what it holds; trees by programs.
 
     reach: how many tokens the model can draft after a text of some length.
     vocab_size: the width of all logits.
@@ -126,16 +126,15 @@ class ModelRows(Drafter):
             pen.limit(self._reach(len(context.tokens)))
         if not (self.static and any(pen.open for _, pen in pairs)):
             return self.static
-        cache, numbers = self._arranged([context.tokens for context, _ in pairs])
+        cache, numbers = self._arranged(texts := [context.tokens for context, _ in pairs])
         rows, count = cache.rows_of(numbers)
-        texts = {row: context.tokens for row, (context, _) in zip(rows, pairs, strict=True)}
-        number_of = dict(zip(rows, numbers, strict=True))
+        held = dict(zip(rows, zip(numbers, texts, strict=True), strict=True))
 
         def play(
             pens: Mapping[int, Pen], key: Hashable, grown: Any, nodes: int, shares: Tensor
         ) -> list[Tensor]:
             self._cache, depth = None, next(iter(pens.values())).gamma
-            own = {number_of[row]: texts[row] for row in pens}
+            own = dict(held[row] for row in pens)
             given, buffers, program = self._held(cache, own, depth, nodes)
             return play_nodes(
                 self._programs, program, [given], buffers, key=key, grown=grown, shares=shares
@@ -149,12 +148,12 @@ class ModelRows(Drafter):
     @torch.no_grad()
     def _play(self, cache: Any, pairs: Mapping[int, tuple[Context, Pen]]) -> None:
         """Draws chains by one program over the last positions of texts. pairs: by number."""
-        (rows, count), pens = cache.rows_of(pairs), [pen for _, pen in pairs.values()]
-        depth = max(pen.remaining for pen in pens)
+        rows, count = cache.rows_of(pairs)
+        pens = {row: pen for row, (_, pen) in zip(rows, pairs.values(), strict=True)}
+        depth = max(pen.remaining for pen in pens.values())
         texts = {number: context.tokens for number, (context, _) in pairs.items()}
         given, buffers, program = self._held(cache, texts, depth, depth)
-        by_row = dict(zip(rows, pens, strict=True))
-        play_chains(by_row, self._programs, program, [given], buffers, rows=count)
+        play_chains(pens, self._programs, program, [given], buffers, rows=count)
 
     @torch.no_grad()
     def _held(self, cache: Any, texts: Mapping[int, Tokens], depth: int, room: int) -> Held:

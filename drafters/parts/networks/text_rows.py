@@ -140,10 +140,9 @@ class TextRows(ABC):
     @torch.no_grad()
     def grow(self, pairs: Sequence[tuple[Context, Pen]], shape: Shape) -> bool:
         """Does so with trees, by recorded programs, and returns whether that is possible."""
-        if self._programs is None:
-            return False
-        if not (features := self._features(pairs)):
-            return True
+        features = self._features(pairs) if self._programs else {}
+        if not features:
+            return self._programs is not None
         texts = self._arrange(pairs, features)
 
         def play(
