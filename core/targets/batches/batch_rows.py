@@ -164,14 +164,14 @@ class PaddedBatch(BatchCache):
     """A batch whose passes are about the first rows, so sequences move there as others end.
 
     capacity: how many tokens to make room for at first, such as those of the longest prompt.
-    static: runs passes of a few sizes, after the first.
+    static: runs passes of a few sizes, after the first, and lends the buffers.
     """
 
     def __init__(
         self, model: Model, sequences: int, capacity: int = 0, static: BatchPasses | None = None
     ) -> None:
         self.model: Model = model
-        self._static = static
+        self.static: BatchPasses | None = static
         self._rows = static.lend(self, sequences) if static else BatchRows(sequences, capacity)
 
     def join(self, active: Collection[int]) -> int:
@@ -198,7 +198,7 @@ class PaddedBatch(BatchCache):
         judges: Sequence[Judge | None] = (),
     ) -> list[Pass]:
         longest = max(len(one) + len(draft) for one, draft in zip(pending, drafts, strict=True))
-        sizes = self._static.sizes if self._static and self._rows.layers else ()
+        sizes = self.static.sizes if self.static and self._rows.layers else ()
         size = next((size for size in sizes if size >= longest), 0)
         if not size:
             self._move_to_front(numbers)
@@ -208,8 +208,8 @@ class PaddedBatch(BatchCache):
         deciding = Judges.of([*map(of_row.get, range(len(inputs.ids)))], inputs.rows)
         if last is not None:
             inputs.ids[placed([part.row for part in new], last.device), -1] = last
-        if size and self._static:
-            result = self._static.run(self.model, self._rows, replace(inputs, judges=deciding))
+        if size and self.static:
+            result = self.static.run(self.model, self._rows, replace(inputs, judges=deciding))
         else:
             result = run_pass(self.model, self._rows.cache, inputs)
             if deciding and result.logits.device.type != "cpu":
@@ -218,11 +218,6 @@ class PaddedBatch(BatchCache):
                 result = replace(result, verdicts=deciding.verdicts(found))
         end = inputs.ids.shape[1]
         return [part_of(result, part.row, part, end, end - inputs.rows) for part in new]
-
-    @property
-    def static(self) -> bool:
-        """Returns whether programs may use its buffers."""
-        return self._static is not None
 
     def rows_of(self, numbers: Collection[int]) -> tuple[list[int], int]:
         """Returns the rows of sequences, by number, and how many rows there are."""

@@ -16,8 +16,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen, draw_chains
 from outrider.contract.programs import at_once, play_chains, positions_fed
 from outrider.contract.tree_programs import play_nodes
-from outrider.drafters.parts.networks.cached_text import fit, known_ids, own_size
-from outrider.drafters.parts.networks.text_rows import continued
+from outrider.drafters.parts.networks.cached_text import continued, fit, known_ids, own_size
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.batches.batch_cache import BatchCache
 from outrider.targets.batches.batch_rows import Held, PaddedBatch
@@ -63,7 +62,7 @@ class ModelRows(Drafter):
         self._own_size, self._mask = own_size(self._model), mask
         self._programs = engine_of(model).programs(model)
         cache = new_batch(model, 1, 0) if self._programs else None
-        self.static: bool = isinstance(cache, PaddedBatch) and cache.static
+        self.static: bool = isinstance(cache, PaddedBatch) and bool(cache.static)
         self._cache: BatchCache | None = None
         self._rows: dict[int, _Row] = {}  # by number, as the cache knows it
         self._trees: tuple[Shape, Drafter] | None = None  # that it drafts, and what else can

@@ -15,6 +15,7 @@ from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
 from outrider.contract.programs import Programs, can_draw_ahead, play_chains, positions_fed
 from outrider.contract.tree_programs import play_nodes
+from outrider.drafters.parts.networks.cached_text import continued
 from outrider.drafters.parts.networks.layer import Ids, States
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.growing_tensor import GrowingTensor
@@ -296,17 +297,3 @@ class TextRows(ABC):
             position is overwritten before anything sees it.
         features: the target's, at these positions.
         """
-
-
-def continued(texts: Sequence[Tokens], held: Mapping[int, Tokens]) -> list[int | None]:
-    """Returns for each text the key of one that it begins with, each at most once; None if none.
-
-    held: by key, texts as they were; an empty one is nobody's beginning.
-    """
-    left, found = dict(held), list[int | None]()
-    for text in texts:
-        keys = (key for key, part in left.items() if 0 < len(part) == part.shared(text))
-        found.append(key := next(keys, None))
-        if key is not None:
-            del left[key]
-    return found
