@@ -10,13 +10,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.base.pretrained import Model
-from outrider.contract.context import Context, Tokens
+from outrider.contract.context import Context, Tokens, beginnings
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen, draw_chains
 from outrider.contract.programs import at_once, play_chains, positions_fed
 from outrider.contract.tree_programs import play_nodes
-from outrider.drafters.parts.networks.cached_text import continued, fit, known_ids, own_size
+from outrider.drafters.parts.networks.cached_text import fit, known_ids, own_size
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.batches.batch_cache import BatchCache
 from outrider.targets.batches.batch_rows import Held, PaddedBatch
@@ -196,7 +196,7 @@ class ModelRows(Drafter):
             self._rows = {number: _Row() for number in range(len(texts))}
             return new_batch(self._model, len(texts), max(map(len, texts))), list(self._rows)
         held = {number: row.text for number, row in self._rows.items()}
-        numbers = [*held] if len(texts) == len(held) == 1 else continued(texts, held)
+        numbers = [*held] if len(texts) == len(held) == 1 else beginnings(texts, held)
         self._rows = {number: self._rows[number] for number in numbers if number is not None}
         found = list[int]()
         for number in numbers:

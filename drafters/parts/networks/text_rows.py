@@ -10,12 +10,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from outrider.contract.context import Context, Tokens
+from outrider.contract.context import Context, Tokens, beginnings
 from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
 from outrider.contract.programs import Programs, can_draw_ahead, play_chains, positions_fed
 from outrider.contract.tree_programs import play_nodes
-from outrider.drafters.parts.networks.cached_text import continued
 from outrider.drafters.parts.networks.layer import Ids, States
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.growing_tensor import GrowingTensor
@@ -197,7 +196,7 @@ class TextRows(ABC):
         """Gives each text the row that holds its beginning, if there is one; others start over."""
         texts = [context.tokens for context, _ in pairs]
         held, self._texts = self._texts, []  # an interruption leaves the rows in an unknown state
-        found, count = continued(texts, dict(enumerate(held))), len(texts)
+        found, count = beginnings(texts, dict(enumerate(held))), len(texts)
         if self._programs:
             count = max(len(self._cache or ()), 1 << (count - 1).bit_length())
         if self._cache is None:

@@ -163,11 +163,8 @@ class TrainedDrafter(Drafter, Generic[Network]):
     @property
     def in_rows(self) -> bool:
         """Returns whether one pass drafts for several texts: by default if it is recorded."""
-        return self._rows is not None and self._can_play
-
-    @property
-    def _can_play(self) -> bool:
-        return self._programs is not None and (self._shape.plays or not self.trees)
+        can_play = self._programs is not None and (self._shape.plays or not self.trees)
+        return can_play and self._rows is not None
 
     def open_together(self) -> Self | None:
         together = self.open() if self.in_rows else None
@@ -196,12 +193,9 @@ class TrainedDrafter(Drafter, Generic[Network]):
 class StateDrafter(TrainedDrafter[Network]):
     """Drafts from the state that gave the last token; recorded drafts of several texts at once."""
 
+    _rows = ()  # a program is given all that it reads
     _reads_newest = True  # whether a program is given the newest token of each text
     needs: frozenset[str] = frozenset({"model", HIDDEN})
-
-    @property
-    def in_rows(self) -> bool:
-        return self._can_play
 
     def propose(self, context: Context, pen: Pen) -> None:
         self.propose_batch([(context, pen)])
@@ -222,7 +216,10 @@ class StateDrafter(TrainedDrafter[Network]):
         if (programs := self._programs) is None:
             return False
         rows = 1 << (len(pens) - 1).bit_length()
-        given = self._given(states, newest, rows - len(pens))
+        missing = rows - len(pens)
+        every, ids = [*states, *states[:1] * missing], [*newest, *newest[:1] * missing]
+        first = torch.stack(every) if rows > 1 else every[0][None]
+        given = [first, placed(ids, first.device)] if self._reads_newest else [first]
         program = partial(self._program, max(pen.gamma for pen in pens.values()))
 
         def play(_: Any, key: Hashable, grown: Any, __: int, shares: Tensor) -> list[Tensor]:
@@ -233,13 +230,6 @@ class StateDrafter(TrainedDrafter[Network]):
         if ahead := all(map(can_draw_ahead, pens.values())):
             play_chains(pens, programs, program, given, rows=rows)
         return ahead
-
-    def _given(self, states: list[State], newest: list[int], missing: int) -> list[Tensor]:
-        """Returns what a program is given. missing: how many rows more it has."""
-        rows = [*states, *states[:1] * missing]
-        given = [torch.stack(rows) if len(rows) > 1 else rows[0][None]]
-        ids = [*newest, *newest[:1] * missing]
-        return [*given, placed(ids, given[0].device)] if self._reads_newest else given
 
     def _last_state(self, text: Tokens, states: Float[Tensor, "tokens width"]) -> State:
         """Returns the state that a draft begins with. states: the target's; the newest has none."""
@@ -259,8 +249,7 @@ class StateDrafter(TrainedDrafter[Network]):
 class StagedNetwork(TrainedNetwork):
     """Predicts the first token of a draft from the target's state and the newest token.
 
-    Each stage makes its state from the previous stage's state and the token that was drafted from
-    it.
+    Each stage makes its state from that of the stage before and the token drafted from it.
     """
 
     def start(self, state: State) -> State:
