@@ -10,16 +10,17 @@ what weights hold. How many tokens are accepted is scripted.
 import argparse
 import copy
 import json
-import random
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from outrider import (
     ConfigError,
@@ -34,11 +35,13 @@ from outrider import (
 )
 from outrider.cli.usage import read_settings
 from outrider.contract.chance import Chance
+from outrider.contract.verifier import Decider, Decision
 from outrider.decoding.decode import decode_together
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training import learner
 from outrider.plugins.parts import make
 from outrider.targets.transformers import TransformersTarget
+from outrider.verifiers.prefix import leading_there
 
 
 class Scripted(Verifier):
@@ -47,11 +50,12 @@ class Scripted(Verifier):
     What a network with random weights drafts has no chance of acceptance, and texts of 16 bits
     differ from one size of pass to the next.
 
-    share: how many tokens it accepts.
+    share: how many tokens it accepts, by numbers out of the target's largest logits.
     """
 
     def __init__(self, rule: Verifier, share: float) -> None:
-        self._rule, self._random, self._share = rule, random.Random(0), share
+        self._rule, self._share = rule, share
+        self._decider = cache(self._scripted)  # the same function is one recording
         self.takes = rule.takes
 
     @property
@@ -60,12 +64,28 @@ class Scripted(Verifier):
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         verdict, path = self._rule.verify(draft, scores, chance), []
+        goes_on = self._goes_on(scores).tolist()
         for node, parent in enumerate(draft.parents):
             if parent == (path[-1] if path else -1):
-                if self._random.random() >= self._share:
+                if not goes_on[parent + 1]:
                     break
                 path.append(node)
         return Verdict(tuple(path), verdict.next_token)
+
+    def decider(self, sampling: Sampling) -> Decider | None:
+        own = self._rule.decider(sampling)
+        return own and self._decider(own)
+
+    def _scripted(self, own: Decider) -> Decider:
+        def decide(tokens: Tensor, q: Tensor, scores: Scores, chance: Chance) -> Decision:
+            _, token = own(tokens, q, scores, chance)
+            return leading_there(self._goes_on(scores)[:-1] & (tokens >= 0)), token
+
+        return decide
+
+    def _goes_on(self, scores: Scores) -> Tensor:
+        """Returns for the context and each node whether what follows is accepted."""
+        return scores.logits.amax(-1).double() * 618.034 % 1 < self._share
 
 
 SIZES = (
@@ -84,6 +104,7 @@ MODES = {
     "EAGLE-3 chain, 32k": ("eagle3", None, "token"),
     "EAGLE-3 tree": ("eagle3", "dynamic:8", "candidates"),
     "DFlash chain": ("dflash", None, "token"),
+    "Medusa chain": ("medusa", None, "token"),
 }
 """By name, the drafter's family, its tree and the rule."""
 
@@ -120,11 +141,11 @@ def benched(
     """Yields a row for each engine, size of batch and mode, while there is time."""
     target = sized(device, small)
     tokens, length = (6, 8) if small else (48, 512)
-    plans = [(batch, "none") for batch in batches]
-    if device.type == "cuda" and 1 in batches:  # several texts at a time are left to the modules
-        # Modules are compiled for minutes: last, so that all else has been measured.
-        plans = [(1, "graphs"), *plans, (1, "compile")]
-    for batch, engine in plans:
+    # Modules are compiled for minutes: last, so that all else has been measured.
+    engines = ("graphs", "none", "compile") if device.type == "cuda" else ("none",)
+    for engine, batch in product(engines, batches):
+        if engine == "compile" and batch > 1:  # several texts at a time are left to the modules
+            continue
         ids = [
             [(17 * text + 7 * place) % 90 + 3 for place in range(length)] for text in range(batch)
         ]
